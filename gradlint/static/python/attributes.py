@@ -132,12 +132,11 @@ class Attributes:
         return Unknown(AttributeOf(owner, name), name)
 
     def _of_unknown(self, owner: Unknown, name: str, w: World, ctx: Context, site: Site) -> Value:
-        attribute = Unknown(computed(AttributeOf(owner.key, name)), name, owner.deps)
+        place = AttributeOf(owner.key, name)
         special = self._domain.attributes.get_of_unknown(owner, name, w, ctx, site)
         if special is not None:
             return special
-        stored = w.stored(AttributeOf(owner.key, name))
-        value = w.resolve(attribute) if stored is None else stored
+        value = w.stored(place) or w.resolve(Unknown(computed(place), name, owner.deps))
         part = self._domain.attributes.part_of_unknown(value, w) if isinstance(value, Unknown) else None
         return value if part is None else part
 

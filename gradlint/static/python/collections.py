@@ -10,6 +10,7 @@ from gradlint.static.knowledge import roles
 from gradlint.static.python.attributes import Attributes
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.choices import Choices
+from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.dict_objects import DictObjects
 from gradlint.static.python.domain import Domain, Index, Items
 from gradlint.static.python.streams import Counting
@@ -57,6 +58,7 @@ class Collections:
     _choices: Choices
     _dicts: DictObjects
     _calls: Calls
+    _definitions: Definitions
     _attributes: Attributes
 
     def __init__(self) -> None:
@@ -241,16 +243,20 @@ class Collections:
             return new_unknown("nothing")
         if isinstance(owner, External):
             return self._member(owner, index, w, ctx, site)
-        if isinstance(owner, (Namespace, Class)) and isinstance(index, Const) and isinstance(index.value, str):
+        named = isinstance(owner, Namespace) or (
+            isinstance(owner, Class) and self._definitions.role(owner) is roles.ENUM
+        )
+        if named and isinstance(index, Const) and isinstance(index.value, str):
             return self._attributes.get(owner, index.value, w, ctx, site)
         if isinstance(index, Const) and isinstance(index.value, str):
             holder = dict_of(owner, "__dict__", *self._domain.names.parts)
             if holder is not None:
                 return self._attributes.get(holder, index.value, w, ctx, site)
         if isinstance(owner, Unknown) and isinstance(index, (Const, Unknown)):
-            if (stored := w.stored(ItemOf(owner.key, key_of(index)))) is not None:
+            place = ItemOf(owner.key, key_of(index))
+            if (stored := w.stored(place)) is not None:
                 return stored
-            item = Unknown(computed(ItemOf(owner.key, key_of(index))), "", owner.deps)
+            item = Unknown(computed(place), "", owner.deps)
             name = index.value if isinstance(index, Const) and isinstance(index.value, str) else ""
             return known_by(known_by(item, name), owner.hint)
         if isinstance(owner, Unknown):

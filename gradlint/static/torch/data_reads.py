@@ -51,7 +51,7 @@ class DataReads:
         holder = any(map(HOLDER_NAME.search, _names(owner)))
         data = w.resolve(Unknown(AttributeOf(owner.key, "data")))
         if (not holder or is_loaded(owner)) and isinstance(data, (Ref, Unknown)):
-            self._taken[_key(data)] = _Taken(site, is_output(owner), holder or is_loaded(owner))
+            self._taken[_key(data)] = _Taken(site, _is_output(owner), holder or is_loaded(owner))
 
     def called(self, receiver: Value, name: str, w: World, ctx: Context) -> None:
         """A method was called: those that neither arrays nor views of memory have show that this is a tensor."""
@@ -83,7 +83,7 @@ class DataReads:
         self._witness.send(events.DataRead(site=taken.site, tensor=self._tensors.view_of(data, w)), w, ctx)
 
 
-def is_output(value: Unknown) -> bool:
+def _is_output(value: Unknown) -> bool:
     """Whether an unknown value came out of a call of something that has the name of a module, in any gradient mode."""
     key: Hashable = value.key
     while isinstance(key, ItemOf):
@@ -105,6 +105,3 @@ def _names(value: Unknown) -> Iterator[str]:
         key = key.owner if isinstance(key, (AttributeOf, ItemOf)) else key.of
     if isinstance(key, Parameter):
         yield key.name
-
-
-__all__ = ["DataReads", "is_output"]
