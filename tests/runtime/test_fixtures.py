@@ -111,6 +111,9 @@ OTHERWISE = {
         "to the guard, inputs that require grad are those of attacks"
     ),
     "eval_without_no_grad-the first in each loop of a function is told": "the guard tells of each",
+    "eval_without_no_grad-silent, a module that builds its layers as it is called, frozen or unrecorded": (
+        "the guard reports what nothing is done with but to call it"
+    ),
     "parameter_data_mutation-an initializer that is given the data of a parameter": (
         "the guard does not see what initializers of torch are given"
     ),
