@@ -122,7 +122,7 @@ class Entries:
 
     def lambdas(self, module: Module) -> None:
         """The lambdas that the body of a module gives a name and that nothing has called, with unknown arguments."""
-        world = World(self._images.shared)
+        world = World(self._images.in_use)
         frame = self._images.enter(module, world)
         variables = world.find(frame) if frame is not None else None
         for value in list(variables.vars.values()) if isinstance(variables, Frame) else ():
@@ -239,7 +239,7 @@ class Entries:
         return not around.words & CLEARING
 
     def _start(self, unit: Unit) -> tuple[World, Context] | None:
-        world = World(self._images.shared)
+        world = World(self._images.in_use)
         frame = self._images.enter(unit.module, world)
         if frame is None:
             return None

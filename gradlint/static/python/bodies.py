@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,10 +17,11 @@ from gradlint.static.report.witness import Witness
 from gradlint.static.state.contents import forget
 from gradlint.static.state.context import Context, Ledgers, Outcome
 from gradlint.static.state.joining import join
-from gradlint.static.state.values import Const, Frame, Object, new_unknown
+from gradlint.static.state.origins import AttributeOf, Named, Origin
+from gradlint.static.state.values import Class, Const, Frame, Object, Unknown, new_unknown
 from gradlint.static.state.world import World
 from gradlint.static.text.chains import assigned_in
-from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
+from gradlint.static.text.definition_units import ClassUnit, FunctionUnit, leaves
 from gradlint.static.text.triggers import walks_in
 from gradlint.static.text.units import StatementUnit, Unit
 
@@ -90,12 +91,15 @@ class Images:
     _whole: Wholeness
     _witness: Witness
     _bodies: Bodies
+    _definitions: Definitions
     _patience: Patience
 
     def __init__(self) -> None:
         self.given_up: list[Module] = []  #: modules whose bodies are too long to follow
         self.optimizers: dict[Module, set[int]] = {}  #: those that modules have left behind
         self.shared: dict[int, Object] = {}  #: the objects that imported modules made
+        self.in_use: dict[int, Object] = {}
+        """The same as whoever calls a function may have left them: constants that functions bind anew are any value."""
         self._images: dict[Module, World | None] = {}
 
     def enter(self, module: Module, w: World) -> int | None:
@@ -172,7 +176,26 @@ class Images:
 
     def _share(self, module: Module, image: World) -> None:
         self.shared.update(image.heap)
+        self.in_use.update(image.heap)
+        self.in_use.update(self._rebound(module, image))
         self.optimizers[module] = {key for key, _ in image.having(roles.OPTIMIZER)}
+
+    def _rebound(self, module: Module, image: World) -> Iterator[tuple[int, Frame]]:
+        """The variables of a module and of its classes, where functions may bind anew what begins as a constant."""
+        frame = image.find(image.modules[module])
+        assert isinstance(frame, Frame)
+        functions = [unit for unit in leaves(module.units) if isinstance(unit, FunctionUnit)]
+        names = frozenset[str]().union(*(unit.rebound_globals for unit in functions))
+        if names:
+            origins = {name: Named(module.path, name, is_imported=False) for name in names}
+            yield image.modules[module], _unsettled(frame, origins)
+        for cls in frame.vars.values():
+            scope = image.find(cls.scope) if isinstance(cls, Class) and cls.unit.module is module else None
+            if isinstance(cls, Class) and isinstance(scope, Frame):
+                methods = [method for here in self._definitions.mro(cls) for method in here.unit.methods.values()]
+                names = frozenset[str]().union(*(method.rebound_on_class for method in methods))
+                if names:
+                    yield cls.scope, _unsettled(scope, {name: AttributeOf(cls, name) for name in names})
 
     def _definitions_of(self, module: Module, ctx: Context) -> World:
         """A module of which only what it defines and imports is known: its body is too long, or never ends."""
@@ -186,6 +209,15 @@ class Images:
                     if self._budget.affords(partial(self._bodies.unit, unit, trial, ctx), MAX_UNIT_STEPS):
                         w.become(trial)
         return w
+
+
+def _unsettled(frame: Frame, origins: Mapping[str, Origin]) -> Frame:
+    """Variables of which some are any value, where they are constants."""
+    found: Frame = frame.copy()
+    for name, origin in origins.items():
+        if isinstance(found.vars.get(name), Const):
+            found.vars[name] = Unknown(origin, name)
+    return found
 
 
 def _is_own(unit: Unit) -> bool:

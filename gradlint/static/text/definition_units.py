@@ -80,6 +80,8 @@ _CONSTRUCTS: dict[type, str] = {
 
 _ACCESSOR = re.compile(r"[ \t]*@[ \t]*[\w.]+\.(setter|deleter)\b")
 _SELF = re.compile(r"def\s+\w+(?:\[[^\]]*\])?\s*\(\s*(\w+)")
+_ASSIGNED = r"[ \t]*(?:[-+*/%&|^@]|//|\*\*|<<|>>)?=(?!=)"  #: after the name of what is bound
+_GLOBAL = re.compile(r"^[ \t]*global[ \t]+([\w, \t]+)", re.MULTILINE)
 _FILLS = r"\.(?:append|extend|insert|add|appendleft|update|setdefault)\(|\s*=(?!=)"  #: after the name of what is filled
 
 
@@ -237,6 +239,24 @@ class FunctionUnit(_Definition):
     def read_attributes(self) -> frozenset[str]:
         """The names of the attributes of its first parameter that it reads: its own methods that it may call."""
         return frozenset(attribute.attr for attribute in self._attributes(self._parsed(), ast.Load))
+
+    @cached_property
+    def rebound_globals(self) -> frozenset[str]:
+        """The variables of its module that it binds anew: those it declares as ``global`` and does not only read."""
+        if "global" not in self.words:
+            return frozenset()
+        declared = {name for names in _GLOBAL.findall(self.text) for name in words_in(names)}
+        return frozenset(name for name in declared if re.search(rf"(?<![\w.]){name}{_ASSIGNED}", self.text))
+
+    @cached_property
+    def rebound_on_class(self) -> frozenset[str]:
+        """The attributes of its class that it binds anew once that is made, as in ``cls.size = size``."""
+        if self.class_unit is None or self.name == "__init_subclass__":
+            return frozenset()
+        owner = rf"(?:\bself\.__class__|\btype\(self\)|\b{self.class_unit.name})"
+        found = set(re.findall(rf"{owner}\.(\w+){_ASSIGNED}", self.text))
+        header = self.text.partition("def ")[0]
+        return self.assigned_attributes | found if "@classmethod" in header else frozenset(found)
 
     @cached_property
     def words_within(self) -> frozenset[str]:
