@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 MAX_WORLDS = 6  #: kept apart at one point of the program
 MAX_STEPS = 30_000  #: statements executed for one entry point at most
+LONG = 4  #: the same for each line of the file it stands in, where that is more
 CLOSE = 1_000  #: statements executed for one entry point with every distinction kept
 BESIDE = 2_000  #: statements executed for what is followed beside an entry point, as functions that it hands on
 ORDERLY = ((CLOSE, (MAX_WORLDS, 5)), (4 * CLOSE, (3, 3)), (math.inf, (1, 2)))
@@ -164,7 +165,7 @@ class Budget:
             elsewhere: whether a file belongs to another package than what is executed; as before if not given.
             own: whether a function belongs to what is executed, and is to be followed whatever it takes; if not given,
                 that is so of all.
-            home: the file that it stands in; as before if not given.
+            home: the file that it stands in, which may be long; as before if not given.
         """
         before = self.steps, self._briefly, self.hurried, self._far, self._elsewhere, self._home, self._left
         bounds = self._own, self._also_own, self._narrowed, self._limit, self._mark
@@ -177,7 +178,8 @@ class Budget:
         self._also_own = also
         self._own = None if own is None else lambda unit: own(unit) or unit in also
         self._narrowed = 0
-        self._bound(MAX_STEPS if steps is None else min(steps, MAX_STEPS))
+        most = MAX_STEPS if home is None else max(MAX_STEPS, LONG * home.source.text.count("\n"))
+        self._bound(most if steps is None else min(steps, most))
         self._times, self._often, self._alike, self._kinds = Counter(), Counter(), Counter(), set()
         self._shares, self._running, self._rounds = Counter(), [], Counter()
         try:
