@@ -96,12 +96,21 @@ def test_a_function_that_takes_too_long_where_it_is_called_is_followed_by_itself
 
 
 @pytest.mark.usefixtures("impatient")
-def test_what_is_too_long_itself_is_told(tmp_path: Path) -> None:
+def test_what_is_too_long_itself_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gradlint.static.python.budget.LONG", 1)
     body = LONG.replace("    ", "")
     found = checked(tmp_path, {"train.py": f"{SCRIPT.format(home='work')}\n{body}\n{body}\n{body}\n"})
     assert [note.partition(": ")[2] for note in found.notes] == [
         "too long to follow, only what it defines and imports is known",
     ]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_file_that_is_long_itself_is_followed_to_its_end(tmp_path: Path) -> None:
+    body = LONG.replace("    ", "")
+    found = checked(tmp_path, {"train.py": f"x = 0\n{body}\n{body}\n{body}\n{SCRIPT.format(home='work')}"})
+    assert [f.location.row for f in found.findings] == [1210]
+    assert not found.notes
 
 
 NARROWED = tuple(Stage(steps, (2,), 4, training=False) for steps in (100, 200, 300))
