@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -512,3 +513,36 @@ def test_what_a_class_inherits_has_what_its_file_has_left(
     assert [f.location.row for f in found.findings] == rows
     notes = [note for note in found.notes if "inherits" in note]
     assert notes == ([] if len(rows) == 2 else [f"{tmp_path / 'derived.py'}:5: {notes[0].partition(': ')[2]}"])
+
+
+TERMS = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def train(loader, weight):
+    net = nn.Linear(3, 3)
+    net.load_state_dict(torch.load("weights.pt"))
+    optimizer = torch.optim.Adam(net.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        if weight > 0:
+            identity = F.l1_loss(net(y), x)
+        else:
+            identity = 0
+        loss = F.l1_loss(net(x), y){term}
+        loss.backward()
+        optimizer.step()
+        if weight > 0:
+            print(identity.item())
+"""
+
+
+@pytest.mark.parametrize(("term", "found"), [(" + identity * weight", []), (" * weight", [13])])
+def test_a_term_that_may_be_left_out_is_part_of_the_loss_where_both_ways_are_one(
+    term: str, found: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gradlint.static.python.budget.ORDERLY", ((math.inf, (1, 2)),))
+    text = TERMS.format(term=term)
+    assert [f.location.row for f in checked(tmp_path, {"train.py": text}, "GL406").findings] == found

@@ -188,7 +188,14 @@ class Tensors:
             new.structured = new.supposed = False
 
     def settled(self, value: Value, w: World) -> Value:
-        """A value that a tensor operation is given: what a module returned is a tensor from now on."""
+        """A value that a tensor operation is given: what a module returned is a tensor from now on.
+
+        Of a tensor, or a number where it was left out, it is the tensor: the number adds nothing to a graph.
+        """
+        if isinstance(value, Choice):
+            tensors = [each for each in value.alternatives if w.get(each, Tensor) is not None]
+            numbers = sum(isinstance(each, Const) and _is_number(each.value) for each in value.alternatives)
+            return tensors[0] if len(tensors) == 1 and 1 + numbers == len(value.alternatives) else value
         if isinstance(value, Unknown) and from_module(value):
             return self.from_unknown(value, w, structured=True, passed=self._effects.passed(value.key))
         return value
@@ -487,3 +494,7 @@ def names_several(name: Value) -> bool:
     if isinstance(name, Choice):
         return all(isinstance(each, Const) and isinstance(each.value, str) for each in name.alternatives)
     return isinstance(name, Unknown) and (is_any(name, "name") or isinstance(name.key, Text))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
