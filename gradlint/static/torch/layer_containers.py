@@ -229,21 +229,28 @@ class LayerContainers:
 
     def grow(self, owner: Ref, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         """``append(module)``, ``insert(index, module)``, ``extend(modules)``."""
-        new = w.write(owner.id)
         if name == "insert":
-            self._insert(new, args, w)
+            self._join(owner, args.get(1, "module") or NONE, w, site)
+            self._insert(w.write(owner.id), args, w)
             return
         added = [args.get(0) or NONE]
         if name != "append":
             items = self._collections.iterate(added[0], w, ctx, site)
             added = items.known if items.known is not None else [items.element(w, ctx)]
         for value in added:
+            self._join(owner, value, w, site)
+            new = w.write(owner.id)
             self._construction.held(w.resolve(value), new, w)
             if not ctx.peeled or len(new.attrs) <= 3:
                 new.attrs[_unused(new)] = value
             if ctx.peeled:  # the loop goes on
                 new.attrs.pop(_MORE, None)
                 new.attrs[_MORE] = Const(True)
+
+    def _join(self, owner: Ref, value: Value, w: World, site: Site) -> None:
+        """A module is about to come behind or between others: too late for an optimizer that has those already."""
+        if self._ownership.held(w):
+            self._ownership.placed(owner, w.resolve(value), w, site)
 
     def _insert(self, new: Instance, args: Arguments, w: World) -> None:
         place, value = w.resolve(args.get(0, "index") or NONE), args.get(1, "module") or NONE
