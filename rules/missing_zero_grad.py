@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gradlint.events import Backward, Cleared, Event, ParametersReplaced, PeriodicClearing, Step
+from gradlint.events import AppliedElsewhere, Backward, Cleared, Event, ParametersReplaced, PeriodicClearing, Step
 from gradlint.finding import Effect, Severity, Site
 from gradlint.intents import ClearGradients, InsertBehind, Mend, joint, unsafe
 from gradlint.protocol import Protocol, Token, Violating
@@ -13,7 +13,8 @@ class MissingZeroGrad(Rule):
     ## What it does
     Follows the gradients of each group of parameters: a backward pass adds to them, `step()` applies them, and
     they must be cleared before a later backward pass adds to what has been applied and another `step()` applies
-    the sum.
+    the sum. Where they are handed to other parameters (`shared.grad = own.grad`), the step of their optimizer applies
+    them, and its `zero_grad()` does not clear them: it drops them from those others only.
 
     ## Why is this bad
     `backward()` adds to `.grad`. Without `zero_grad()` each step applies the sum of all gradients since the
@@ -38,7 +39,7 @@ class MissingZeroGrad(Rule):
 
     ## At runtime
     The guard remembers the identity and version of every gradient at each step, and reports the second step that
-    applies them.
+    applies them. Of gradients that are handed on, it recognises those that are the same tensors.
 
     ## Stays silent on
     Gradient accumulation; clearing by helpers, by `model.zero_grad()`, by `p.grad = None`; LBFGS closures;
@@ -62,6 +63,8 @@ class MissingZeroGrad(Rule):
             ("held", Step): "spent",
             ("spent", Backward): "mixed",
             ("mixed", Step): Violating("spent"),
+            ("held", AppliedElsewhere): "spent",
+            ("mixed", AppliedElsewhere): Violating("spent"),
             ("held", Cleared): "clear",
             ("spent", Cleared): "clear",
             ("mixed", Cleared): "clear",
@@ -71,7 +74,7 @@ class MissingZeroGrad(Rule):
             ("mixed", ParametersReplaced): "clear",
         },
         start="clear",
-        arms=(Step, PeriodicClearing),
+        arms=(Step, AppliedElsewhere, PeriodicClearing),
     )
 
     @gradients.violated

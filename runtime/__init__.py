@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from gradlint.events import (
+    AppliedElsewhere,
     AveragesSummed,
     Backward,
     BackwardAsked,
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
 
 EVENTS: frozenset[type[Event]] = frozenset(
     {
+        AppliedElsewhere,
         Backward,
         BackwardAsked,
         BothSpread,

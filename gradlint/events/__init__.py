@@ -59,6 +59,7 @@ from gradlint.events.tensors import (
     SharedMemoryChanged,
 )
 from gradlint.events.training import (
+    AppliedElsewhere,
     AveragesSummed,
     Backward,
     BackwardAsked,
@@ -117,6 +118,7 @@ from gradlint.events.written import (
 
 __all__ = [
     "NOTHING",
+    "AppliedElsewhere",
     "AttributeMisspelt",
     "AveragesSummed",
     "Backward",

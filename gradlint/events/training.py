@@ -111,6 +111,15 @@ class GradientsLeft(Event):
     __slots__ = ()
 
 
+class AppliedElsewhere(Event):
+    """An optimizer applied gradients that were handed to its parameters.  Touches those that they are the gradients of.
+
+    Its own parameters have changed, not these; and these still have the gradients, which its ``zero_grad()`` leaves.
+    """
+
+    __slots__ = ()
+
+
 class LossRepeated(Event):
     """A backward pass is made where the last one was that reached these parameters.  Sent before :class:`Backward`."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gradlint.events import (
+    AppliedElsewhere,
     AttributeMisspelt,
     AveragesSummed,
     Backward,
@@ -88,6 +89,7 @@ from gradlint.events import (
 
 EVENTS: frozenset[type[Event]] = frozenset(
     {
+        AppliedElsewhere,
         AttributeMisspelt,
         Backward,
         BackwardAsked,

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from gradlint.events import (
+    AppliedElsewhere,
     Backward,
     Cleared,
     Event,
@@ -68,6 +69,7 @@ class GradientHistory:
         self._updated: dict[Site, WeightsUpdated] = {}
         self._follows_drops = judge.listens(GradientsDropped)
         self._follows_others = bool(judge.follows(GradientsLeft))
+        self._follows_lent = bool(judge.follows(AppliedElsewhere))
         self.reached: list[Bundle] = []  #: by the last backward pass
         self.before_step: list[Callable[[StepCall, list[Bundle]], None]] = []  #: who looks at what is to be applied
         self._round: Round | None = None  # while nothing but ordinary rounds is seen
@@ -383,6 +385,8 @@ class GradientHistory:
         self._send(call.event, [bundle for bundle in bundles if bundle.grads is not None])
         if self._follows_others and len(bundles) < len(self._followed.bundles):
             self._send(GradientsLeft(site=call.site), self._left_by(bundles))
+        if self._follows_lent and any(bundle.given for bundle in bundles):
+            self._send(AppliedElsewhere(site=call.site), self._lenders(bundles))
         # Where there is something to apply, what is not there for a part of the parameters is no loss.
         applied = [bundle for bundle in bundles if bundle.added or bundle.given]
         self._send(self._update(call.site), applied or bundles)
@@ -394,6 +398,16 @@ class GradientHistory:
         owned = set(map(id, bundles))
         return [
             one for one in self._followed.bundles if one.added and one.reached_at in passes and id(one) not in owned
+        ]
+
+    def _lenders(self, bundles: list[Bundle]) -> list[Bundle]:
+        """Those whose gradients somebody has handed to the parameters of a step: both have the same tensors."""
+        owned = set(map(id, bundles))
+        applied = {id(grad) for bundle in bundles if bundle.given for grad in bundle.known() if grad is not None}
+        return [
+            one
+            for one in self._followed.bundles
+            if id(one) not in owned and not applied.isdisjoint(id(grad) for grad in one.known() if grad is not None)
         ]
 
     def _update(self, site: Site) -> WeightsUpdated:

@@ -110,6 +110,21 @@ def test_clearing_the_wrong_optimizer_of_two() -> None:
     assert [(finding.code, finding.location.row) for finding in guard.findings] == [("GL201", expected)]
 
 
+@pytest.mark.parametrize("clears", [False, True])
+def test_gradients_that_are_handed_to_a_shared_network(clears: bool) -> None:
+    own, shared = network(), network()
+    optimizer = sgd(shared)
+    with watch() as guard:
+        for x, y in batches():
+            optimizer.zero_grad(set_to_none=not clears)
+            nn.functional.cross_entropy(own(x), y).backward()
+            expected = line(-1)
+            for mine, theirs in zip(own.parameters(), shared.parameters(), strict=True):
+                theirs.grad = mine.grad
+            optimizer.step()
+    assert [(finding.code, finding.location.row) for finding in guard.findings] == [("GL201", expected)] * (not clears)
+
+
 def test_a_missing_clear_in_a_lbfgs_closure() -> None:
     model = network()
     optimizer = torch.optim.LBFGS(model.parameters(), max_iter=2)

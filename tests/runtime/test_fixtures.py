@@ -24,6 +24,10 @@ OTHERWISE = {
         "the guard looks for parameters and layers in lists, and these hold neither"
     ),
     "optimizer_stale_params-workers that keep their gradients": "to the guard, a copy may be a network of its own",
+    "missing_zero_grad-copies of gradients are handed over, and the originals are never cleared": (
+        "the guard recognises gradients that are handed over where they are the same tensors"
+    ),
+    "missing_zero_grad-workers that are processes of a class of their own": "the guard watches its own process",
     "buffers_left_behind-evaluated once, at the end": "one look does not tell what changes",
     "inplace_on_residual-a shortcut that is computed after the branch": "the guard sees sums, not what is summed",
     "target_is_source-in every hundredth call of a method that nothing calls": "nothing calls the method",

@@ -81,6 +81,7 @@ class Apart(NamedTuple):
     function: tuple[int, str]
     args: tuple[int, str]
     numbered: bool = False  #: the number of the process comes before the arguments
+    derived: Words = ()  #: of an object of a class derived from it: the method that starts it, and what is run then
 
 
 class Tried(NamedTuple):

@@ -223,6 +223,13 @@ def is_estimator(name: str) -> bool:
 RUN_APART: Final[dict[str, Apart]] = _LIBRARIES.table("runs_apart")
 """What runs a function in a process or thread of its own, where gradients are enabled."""
 
+RUN_OF: Final[dict[str, dict[str, str]]] = {
+    row.derived[0]: {name: each.derived[1] for name, each in RUN_APART.items() if each.derived[:1] == row.derived[:1]}
+    for row in RUN_APART.values()
+    if row.derived
+}
+"""For a method that starts an object, and the base class of that: the method that is run then."""
+
 TRIED: Final[dict[str, Tried]] = _LIBRARIES.table("tries")
 """What calls a function again and again, to try out settings, in the gradient mode at hand."""
 

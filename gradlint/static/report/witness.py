@@ -121,6 +121,7 @@ class Witness:
         self._given_up = False  #: not all code was followed to its end
         self.steps = 0  #: how often gradients were applied
         self._noted: list[set[int]] = []  #: whose gradients are cleared, by those who want to know
+        self._lending = False  #: gradients of some parameters were handed to others
 
     def trim(self) -> None:
         """Forget how tokens moved, which follows again from the events."""
@@ -300,12 +301,36 @@ class Witness:
             prepared=prepared,
         )
         self.send(event, w, ctx)
+        if lenders := self._lenders(members, w):
+            self.send(events.AppliedElsewhere(site=site, touches=dict.fromkeys(lenders, True)), w, ctx)
         if whole and self.listened(events.GradientsLeft):
             left = left_by(frozenset(members), w)
             self.send(events.GradientsLeft(site=site, touches=dict.fromkeys(left, True)), w, ctx)
         if self.listened(events.WeightsUpdated):
             touches = self._applied(members, optimizer == MANUAL, w)
             self.send(events.WeightsUpdated(site=site, touches=touches), w, ctx)
+
+    def lent(self, lenders: Iterable[int], groups: frozenset[int], w: World) -> None:
+        """The gradients of these groups are now those of others, too, or what those have was computed from them."""
+        self._lending = True
+        for key in lenders:
+            group: Group = w.write(key)
+            group.lent |= groups
+
+    def _lenders(self, groups: Iterable[Hashable], w: World) -> list[int]:
+        """Those whose gradients these groups have."""
+        if not self._lending:
+            return []
+        borrowers = frozenset(groups)
+        return sorted(key for key, group in w.all(Group) if not group.lent.isdisjoint(borrowers))
+
+    def _given_back(self, groups: Iterable[int], w: World) -> None:
+        """Gradients are dropped: by those who lent them, or by those who had them."""
+        dropped = frozenset(groups)
+        for key in [*dropped, *self._lenders(dropped, w)]:
+            group = w.find(key)
+            if isinstance(group, Group) and group.lent:
+                w.write(key).lent = frozenset() if key in dropped else group.lent - dropped
 
     def _applied(self, members: list[int], by_hand: bool, w: World) -> events.Touches:
         """Without those that have no gradients, where others have some: for them, this step was not made.
@@ -337,10 +362,22 @@ class Witness:
         return _certain(dict.fromkeys(sorted(touched), True))
 
     def cleared(
-        self, groups: Iterable[int], owner: str, w: World, ctx: Context, site: Site, certain: bool = True
+        self,
+        groups: Iterable[int],
+        owner: str,
+        w: World,
+        ctx: Context,
+        site: Site,
+        certain: bool = True,
+        *,
+        zeroed: bool = False,
     ) -> None:
-        """The gradients of these groups were cleared, or (not certain) may have been."""
+        """The gradients of these groups were cleared, or (not certain) may have been: dropped, or set to zero."""
         touches: dict[Hashable, Literal[True] | None] = dict.fromkeys(sorted(groups), True if certain else None)
+        if zeroed:  # in place, for all that have the same tensors
+            touches |= dict.fromkeys(self._lenders(touches, w))
+        elif self._lending:
+            self._given_back(groups, w)
         for noted in self._noted:
             noted.update(touches)  # type: ignore[arg-type]
         for key in groups:

@@ -311,8 +311,7 @@ class Group(Object):
     placed: int = fact(0, join=where_same("beside", 0, GREATEST), same=SETTLED)  #: the number at which that happened
     placed_at: Site | None = story(TOLD, join=where_same("beside", None, FIRST))
     copied: bool = fact(False, join=where_same("beside", False, EITHER))
-    requires_grad_set: bool = fact(False, join=EITHER)
-    """Whether they require grad, or some of them, was set since they were made."""
+    requires_grad_set: bool = fact(False, join=EITHER)  #: whether some require grad was set since they were made
     thawed: int = fact(0, join=GREATEST, same=SETTLED)
     """The number at which they were last told to require grad, having been frozen."""
     thawed_at: Site | None = story(TOLD)
@@ -321,6 +320,7 @@ class Group(Object):
     fed: int = fact(0, join=GREATEST, same=SETTLED)
     """The number at which a backward pass last added to its gradients."""
     hooked: bool = fact(False, join=EITHER, same=SETTLED)  #: hooks may change its gradients
+    lent: frozenset[int] = fact(frozenset(), join=COMMON, same=SETTLED)  #: others to whom its gradients were handed
     averages: int | None = fact(0, same=SETTLED)  #: whose gradients are summed: 1, 2 for several, -1 for others
     averaged_in: int = fact(0, join=GREATEST, same=SETTLED)  #: the iteration in which the first of them was added
     clipped: int = fact(0, join=GREATEST, same=SETTLED)  #: the number at which its gradients were last clipped

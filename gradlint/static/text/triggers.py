@@ -137,6 +137,7 @@ NEEDS: Final[Mapping[type[Event], tuple[Feature, ...]]] = {
     events.Step: (Feature.STEP | Feature.GRADIENT, Feature.OPTIMIZER | Feature.GRADIENT),
     events.WeightsUpdated: (Feature.STEP | Feature.GRADIENT, Feature.OPTIMIZER | Feature.GRADIENT),
     events.GradientsLeft: (Feature.STEP, Feature.OPTIMIZER),
+    events.AppliedElsewhere: (Feature.STEP, Feature.OPTIMIZER),
     events.LossRepeated: (Feature.BACKWARD,),
     events.PeriodicStep: (Feature.STEP, Feature.OPTIMIZER),
     events.StepBehindLoop: (Feature.STEP, Feature.OPTIMIZER),

@@ -287,20 +287,22 @@ class Changes:
         zero = isinstance(value, Const) and value.value in (0, 0.0)
         clears = how in ("zero_", "zeros_") or (how in ("fill_", "mul_", "*=", "[:]=", "copy_") and zero)
         if clears and tensor.part_of is None:
-            self._cleared(tensor, tensor.gradient_of, w, ctx, site)
+            self._cleared(tensor, tensor.gradient_of, w, ctx, site, zeroed=True)
             return
         self._stepping.assigned(tensor.gradient_of, w, ctx, site, anew=how not in SCALING)
         if clears or how in ("copy_", "fill_", "[]=", "[:]="):
             self._witness.cleared(tensor.gradient_of, "grad", w, ctx, site, certain=False)
 
-    def _cleared(self, tensor: Tensor, groups: frozenset[int], w: World, ctx: Context, site: Site) -> None:
+    def _cleared(
+        self, tensor: Tensor, groups: frozenset[int], w: World, ctx: Context, site: Site, *, zeroed: bool = False
+    ) -> None:
         """The gradient of a tensor was cleared, or is one; that of a parameter may be one that an optimizer holds."""
         mine = any(isinstance(group := w.find(key), Group) and group.opaque for key in groups)
         if mine or (tensor.is_parameter and not tensor.is_gradient):
-            self._optimizers.clear(groups, mine, w, ctx, site, "grad")
+            self._optimizers.clear(groups, mine, w, ctx, site, "grad", zeroed=zeroed)
         else:
             self._stepping.before_clearing(groups, (), w, ctx, site)
-            self._witness.cleared(groups, "grad", w, ctx, site)
+            self._witness.cleared(groups, "grad", w, ctx, site, zeroed=zeroed)
 
     def attribute(self, owner: Ref, tensor: Tensor, name: str, w: World, ctx: Context, site: Site) -> Value:
         """``tensor.name``."""
@@ -406,8 +408,8 @@ class Changes:
                 self._cleared(tensor, groups, w, ctx, site)
             else:
                 self._stepping.assigned(groups, w, ctx, site)
-                self._ownership.lent(self._tensors.gradient_of([value], w) - groups, groups, w)
                 self._witness.cleared(groups, "grad", w, ctx, site, certain=False)
+                self._ownership.lent(self._tensors.gradient_of([value], w) - groups, groups, w)
                 self._escapes.doubt(groups, [], w)
         elif name == "data":
             tensor = w.get(owner, Tensor)

@@ -10,6 +10,7 @@ from gradlint.static.knowledge.ops import Op
 from gradlint.static.knowledge.torch_table import (
     BY_HAND,
     CALLBACK_BASES,
+    RUN_OF,
     TRAINER_STEPS,
     TRAINING_STEPS,
     classifies_many,
@@ -167,6 +168,18 @@ class Trainers:
                 self._evaluation.escaped([value], world)
                 self._uses.escaped([value], world)
                 self._retention.escaped([value], world)
+
+    def started(self, receiver: Ref, obj: Instance, name: str, w: World, ctx: Context, site: Site) -> None:
+        """A process or thread that is an object of the project is started: its method runs, on what is there now."""
+        bodies = RUN_OF.get(name)
+        if bodies is None or obj.cls is None:
+            return
+        for base in self._definitions.external_bases(obj.cls):
+            method = self._definitions.attribute(obj.cls, bodies[base], w) if base in bodies else None
+            if isinstance(method, Function):
+                apart = w.copy()
+                apart.grad = True
+                self._calls.function(method, Arguments(), apart, ctx.at("started", site), site, receiver)
 
     def returned(
         self, receiver: Value | None, method: str, results: Iterable[tuple[World, Value]], ctx: Context, site: Site

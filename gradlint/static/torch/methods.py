@@ -307,6 +307,7 @@ class Methods:
             return w.new(Instance(name=name, role=roles.EXPECTING))
         if obj.cls is not None:
             self._trainers.called(receiver, obj, name, w, ctx, site)
+            self._trainers.started(receiver, obj, name, w, ctx, site)
         if name in ("backward", "step", "zero_grad") or obj.cls is not None:
             return self._unknown_methods.call(
                 Unknown(StandsFor(receiver), obj.name, obj.groups), name, args, w, ctx, site

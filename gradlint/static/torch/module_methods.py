@@ -40,7 +40,7 @@ from gradlint.static.torch.module_calls import ModuleCalls
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.norms import LeftStatistics
 from gradlint.static.torch.operations import Operations
-from gradlint.static.torch.optimizers import Optimizers
+from gradlint.static.torch.optimizers import Optimizers, zeroes
 from gradlint.static.torch.ownership import Ownership, UnownedParameters
 from gradlint.static.torch.passes import Passes
 from gradlint.static.torch.placement import device_of
@@ -110,7 +110,8 @@ class ModuleMethods:
             return receiver
         if name == "zero_grad":
             certain = receiver.id not in modules.parts
-            self._optimizers.clear(modules.groups(receiver, w), obj.opaque, w, ctx, site, certain=certain)
+            groups, zeroed = modules.groups(receiver, w), zeroes(args, w)
+            self._optimizers.clear(groups, obj.opaque, w, ctx, site, certain=certain, zeroed=zeroed)
             return NONE
         if name in ("requires_grad_", "freeze", "unfreeze"):
             flag_value = w.resolve(args.get(0, "requires_grad") or Const(name != "freeze"))

@@ -96,6 +96,8 @@ class Optimizers:
         site: Site,
         owner: str = "zero_grad",
         certain: bool = True,
+        *,
+        zeroed: bool = False,
     ) -> None:
         """``zero_grad()``: clears what its owner holds; an opaque owner may hold what others hold as well.
 
@@ -103,7 +105,7 @@ class Optimizers:
         """
         others = self._grouping.others(groups, opaque, w)
         self._stepping.before_clearing(groups, others, w, ctx, site)
-        self._witness.cleared(groups, owner, w, ctx, site, certain)
+        self._witness.cleared(groups, owner, w, ctx, site, certain, zeroed=zeroed)
         if others:
             self._witness.cleared(others, owner, w, ctx, site, certain=False)
         if self._holds_more(groups, w):  # these are not to be applied, and the others are
@@ -144,7 +146,7 @@ class Optimizers:
             # An opaque optimizer clears its own parameters; only the model behind it is not known.
             others = self._may_be(receiver, w)
             self._stepping.before_clearing(obj.groups, others, w, ctx, site)
-            self._witness.cleared(obj.groups, "zero_grad", w, ctx, site)
+            self._witness.cleared(obj.groups, "zero_grad", w, ctx, site, zeroed=zeroes(args, w))
             if others:
                 self._witness.cleared(others, "zero_grad", w, ctx, site, certain=False)
             self._skipping(obj.groups.union(others), w, ctx, site)
@@ -472,3 +474,9 @@ class Scalers:
 
 def _all(keys: Iterable[int]) -> events.Touches:
     return dict.fromkeys(sorted(keys), True)
+
+
+def zeroes(args: Arguments, w: World) -> bool:
+    """Whether ``zero_grad()`` may keep the gradients and set them to zero, as it is told."""
+    given = args.get(0, "set_to_none")
+    return given is not None and w.resolve(given) != Const(True)

@@ -113,6 +113,7 @@ class Ownership:
             w.write(key).prepared = None
         if not others:
             return
+        self._witness.lent(others, groups, w)
         for optimizer in _optimizers(w):
             if optimizer.groups & groups and optimizer.made_at is not None:
                 self._witness.withdraw(events.OptimizerChecked, optimizer.made_at)
