@@ -101,9 +101,11 @@ _NN: Final = merged(
     layers("AdaptiveLogSoftmaxWithLoss", Op("tensors", copies=True), parameters=True),
     layers("LinearCrossEntropyLoss", Op(size="one", copies=True), parameters=True),
     # containers
-    layers("Sequential", container="sequential"),
-    layers("ModuleList ParameterList", container="list"),
-    layers("ModuleDict ParameterDict", container="dict"),
+    layers("Sequential", container="sequential", of_modules=True),
+    layers("ModuleList", container="list", of_modules=True),
+    layers("ModuleDict", container="dict", of_modules=True),
+    layers("ParameterList", container="list"),
+    layers("ParameterDict", container="dict"),
     layers("DataParallel", container="wrapper"),
 )
 

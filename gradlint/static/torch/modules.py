@@ -94,14 +94,18 @@ class Modules:
         return bool(value.deps) and any(map(_is_within, ways_into(value.key) or (value.key,)))
 
     def presume_parts(self, ref: Ref, w: World, site: Site) -> None:
-        """A module is asked for its parameters, of which none are known: it holds what it calls and is not known."""
+        """A module is asked for its parameters, of which none are known: it holds what it calls and is not known.
+
+        So does a container: what is put into one can only be a module.
+        """
         for here in list(self.walk(ref, w)):
             obj = w.get(here, Instance)
-            if obj is None or obj.cls is None:
+            if obj is None:
                 continue
-            called = self._called(obj.cls)
-            for value in [w.resolve(value) for name, value in obj.attrs.items() if name in called]:
-                if isinstance(value, Unknown) and looks_like_module(value):
+            contains = obj.layer is not None and obj.layer.of_modules
+            called = self._called(obj.cls) if obj.cls is not None else ()
+            for value in [w.resolve(value) for name, value in obj.attrs.items() if contains or name in called]:
+                if isinstance(value, Unknown) and (contains or looks_like_module(value)):
                     self.taken_for_one(value, w, site)
 
     def _called(self, cls: Class) -> frozenset[str]:
