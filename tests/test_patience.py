@@ -515,6 +515,8 @@ def test_what_a_class_inherits_has_what_its_file_has_left(
     assert notes == ([] if len(rows) == 2 else [f"{tmp_path / 'derived.py'}:5: {notes[0].partition(': ')[2]}"])
 
 
+ONE_WORLD = ((math.inf, (1, 2)),)
+"""How closely an entry point is followed that has taken many steps already."""
 TERMS = """\
 import torch
 import torch.nn.functional as F
@@ -543,6 +545,43 @@ def train(loader, weight):
 def test_a_term_that_may_be_left_out_is_part_of_the_loss_where_both_ways_are_one(
     term: str, found: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gradlint.static.python.budget.ORDERLY", ((math.inf, (1, 2)),))
+    monkeypatch.setattr("gradlint.static.python.budget.ORDERLY", ONE_WORLD)
     text = TERMS.format(term=term)
     assert [f.location.row for f in checked(tmp_path, {"train.py": text}, "GL406").findings] == found
+
+
+SCHEDULED = """\
+import torch
+from torch import nn
+from torch.optim.lr_scheduler import StepLR
+
+
+def train(loader, name):
+    model = nn.Linear(3, 2)
+    if name == "sgd":
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    elif name == "adam":
+        optimizer = torch.optim.Adam(model.parameters())
+    else:
+        raise ValueError(name)
+    scheduler = StepLR(optimizer, step_size=3)
+    for epoch in range(9):
+        {before}
+        for x, y in loader:
+            optimizer.zero_grad()
+            nn.functional.mse_loss(model(x), y).backward()
+            optimizer.step()
+        {behind}
+"""
+
+
+@pytest.mark.parametrize(
+    ("places", "found"), [(("scheduler.step()", "pass"), [16]), (("pass", "scheduler.step()"), [])]
+)
+def test_a_scheduler_is_that_of_an_optimizer_that_was_chosen_where_both_ways_are_one(
+    places: tuple[str, str], found: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gradlint.static.python.budget.ORDERLY", ONE_WORLD)
+    before, behind = places
+    text = SCHEDULED.format(before=before, behind=behind)
+    assert [f.location.row for f in checked(tmp_path, {"train.py": text}, "GL206").findings] == found

@@ -35,6 +35,7 @@ from gradlint.static.state.values import (
     Tensor,
     Unknown,
     Value,
+    each_of,
     new_unknown,
 )
 from gradlint.static.state.world import World
@@ -255,16 +256,17 @@ class Optimizers:
 
     def scheduled(self, given: Value, w: World, site: Site) -> None:
         """A learning-rate scheduler is built: to the first one of an optimizer, only steps from now on count."""
-        optimizer = self._known(given, w, site)
-        target = w.get(optimizer, Instance)
-        if target is None or target.role is not roles.OPTIMIZER or not isinstance(optimizer, Ref):
-            return
-        if not self._has_scheduler(optimizer, w):
-            w.write(optimizer.id).stepped = False
+        for each in each_of(w.resolve(given)):
+            optimizer = self._known(each, w, site)
+            target = w.get(optimizer, Instance)
+            if not isinstance(optimizer, Ref) or target is None or target.role is not roles.OPTIMIZER:
+                continue
+            if not self._has_scheduler(optimizer, w):
+                w.write(optimizer.id).stepped = False
 
-    def _has_scheduler(self, optimizer: Ref, w: World) -> bool:
+    def _has_scheduler(self, optimizer: Value, w: World) -> bool:
         schedulers = (obj for _, obj in w.having(roles.SCHEDULER))
-        return any(optimizer in map(w.resolve, obj.args) for obj in schedulers)
+        return any(optimizer in each_of(w.resolve(given)) for obj in schedulers for given in obj.args)
 
     def attribute_of_scheduler(
         self, owner: Ref, obj: Instance, name: str, w: World, ctx: Context, site: Site
@@ -281,18 +283,20 @@ class Optimizers:
         return new_unknown("result of known")
 
     def _schedule(self, obj: Instance, w: World, ctx: Context, site: Site) -> None:
-        """A scheduler steps."""
-        optimizer = w.resolve(obj.args[0]) if obj.args else NONE
-        target = w.get(optimizer, Instance)
-        if not isinstance(optimizer, Ref) or target is None or target.role is not roles.OPTIMIZER:
-            return
-        if target.stepped is False:
-            w.write(optimizer.id).scheduled_at = site
-            for key in target.groups:
-                group: Group = w.write(key)
-                group.scheduled_on = group.fed if group.prepared else 0
+        """A scheduler steps, of whichever optimizer it was given."""
+        groups: frozenset[int] = frozenset()
+        for optimizer in each_of(w.resolve(obj.args[0]) if obj.args else NONE):
+            target = w.get(optimizer, Instance)
+            if not isinstance(optimizer, Ref) or target is None or target.role is not roles.OPTIMIZER:
+                return
+            groups |= target.groups
+            if target.stepped is False:
+                w.write(optimizer.id).scheduled_at = site
+                for key in target.groups:
+                    group: Group = w.write(key)
+                    group.scheduled_on = group.fed if group.prepared else 0
         if not obj.opaque:
-            self._stepping.scheduled(target.groups, w, ctx, site)
+            self._stepping.scheduled(groups, w, ctx, site)
 
     def stepped(self, optimizer: Value, w: World, ctx: Context, site: Site) -> None:
         """A step of an optimizer that someone else makes."""
