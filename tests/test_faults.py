@@ -38,6 +38,14 @@ FLAWED = (
     "def show():\n    w = torch.ones(2, requires_grad=True)\n    print((w * 2).numpy())\n\n\n"
     "def tell():\n    w = torch.ones(2, requires_grad=True)\n    print((w * 3).numpy())\n"
 )
+
+
+def allow(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let an entry point take so many steps, however long its file is."""
+    monkeypatch.setattr("gradlint.static.python.budget.MAX_STEPS", steps)
+    monkeypatch.setattr("gradlint.static.python.budget.LONG", 0)
+
+
 LONG = "".join(f"value_{number} = {number}\n" for number in range(30))
 
 
@@ -65,7 +73,7 @@ def test_a_file_too_long_to_follow_costs_the_functions_in_it_nothing(
 ) -> None:
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    monkeypatch.setattr("gradlint.static.python.budget.MAX_STEPS", 60)
+    allow(60, monkeypatch)
     assert main(["--isolated", "--no-cache", "--output-format", "concise", str(tmp_path)]) == 1
     found = [line for line in capsys.readouterr().out.splitlines() if "GL501" in line]
     assert [line.rpartition("/")[2].split(":")[0] for line in found] == [flawed, flawed]
@@ -75,7 +83,7 @@ def test_a_file_too_long_to_follow_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "whole.py").write_text(FLAWED + LONG + LONG)
-    monkeypatch.setattr("gradlint.static.python.budget.MAX_STEPS", 60)
+    allow(60, monkeypatch)
     main(["--isolated", "--no-cache", "--verbose", str(tmp_path)])
     assert capsys.readouterr().err.count("whole.py: too long to follow") == 1
 
@@ -112,7 +120,7 @@ def test_what_takes_too_long_costs_nothing_that_is_proven_without_it(
     rest: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "whole.py").write_text(TRAINED + rest)
-    monkeypatch.setattr("gradlint.static.python.budget.MAX_STEPS", 60)
+    allow(60, monkeypatch)
     main(["--isolated", "--no-cache", "--verbose", "--output-format", "concise", str(tmp_path)])
     out, err = capsys.readouterr()
     assert [line.split()[1] for line in out.splitlines() if "whole.py" in line] == ["GL201"]
@@ -156,7 +164,7 @@ def test_what_takes_too_long_proves_nothing_that_is_not_settled(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "whole.py").write_text(text)
-    monkeypatch.setattr("gradlint.static.python.budget.MAX_STEPS", 60)
+    allow(60, monkeypatch)
     assert main(["--isolated", "--no-cache", "--verbose", "--output-format", "concise", str(tmp_path)]) == 0
     assert "whole.py: too long to follow" in capsys.readouterr().err
 
@@ -170,7 +178,7 @@ def test_figures_computed_in_between_cost_few_steps(
     text = TRAINED.replace("def train", f"{figures}\n\ndef train")
     text = text.replace("step()\n", "step()\n        print(figures(x.tolist(), 1))\n")
     (tmp_path / "whole.py").write_text(text + CALLED)
-    monkeypatch.setattr("gradlint.static.python.budget.MAX_STEPS", 300)
+    allow(300, monkeypatch)
     main(["--isolated", "--no-cache", "--verbose", "--output-format", "concise", str(tmp_path)])
     out, err = capsys.readouterr()
     assert "GL201" in out
@@ -223,7 +231,7 @@ def test_data_that_is_prepared_item_by_item_costs_few_steps(
     calls = "".join(f"rows.append(crop([{number}]))\n" for number in range(60))
     text = TRAINED.replace("\nmodel =", f"\n{crop}model =") + f"rows = []\n{calls}{CALLED}"
     (tmp_path / "whole.py").write_text(text)
-    monkeypatch.setattr("gradlint.static.python.budget.MAX_STEPS", 2000)
+    allow(2000, monkeypatch)
     main(["--isolated", "--no-cache", "--verbose", "--output-format", "concise", str(tmp_path)])
     out, err = capsys.readouterr()
     assert "GL201" in out
@@ -236,7 +244,7 @@ def test_arrays_that_a_loop_collects_do_not_prolong_it(
     body = "".join(f"    value_{number} = {number}\n" for number in range(40))
     text = TRAINED + f"seen = []\nfor row in open('x'):\n    seen.append(np.asarray(row))\n{body}\n" + CALLED
     (tmp_path / "whole.py").write_text(f"import numpy as np\n{text}")
-    monkeypatch.setattr("gradlint.static.python.budget.MAX_STEPS", 300)
+    allow(300, monkeypatch)
     main(["--isolated", "--no-cache", "--verbose", "--output-format", "concise", str(tmp_path)])
     out, err = capsys.readouterr()
     assert "GL201" in out
