@@ -1,16 +1,20 @@
 """Compare what each rule finds alone with what it finds beside all others, and each file alone with its folder.
 
     python tests/tooling/alone.py FOLDER… [--every] [--files]
+    python tests/tooling/alone.py FOLDER… --copies
 
 Each folder is a project.  A rule takes part together with those that supersede it, which tell the same mistake in its
 place.  Rules that find nothing beside the others run together, or one by one with ``--every``; with ``--files``, each
-file is checked alone, too.  Prints what differs, and exits with 1 where anything does.
+file is checked alone, too.  With ``--copies``, each file is copied out of its folder and checked there instead: what is
+reported of a copy alone, the folder has disproved, or hides.  Prints what differs, and exits with 1 if anything does.
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -68,12 +72,23 @@ def check(folder: Path, targets: Sequence[Path], rules: Sequence[type[Rule]]) ->
     return Counter((each.location.filename, each.location.row, each.code) for each in found)
 
 
+def hidden(targets: Sequence[Path], together: Findings) -> Iterator[str]:
+    """What is found in copies of single files, and not in the files where they stand."""
+    for target in targets:
+        with tempfile.TemporaryDirectory() as place:
+            copy = shutil.copy(target, place)
+            found = check(Path(place), [Path(copy)], RULES)
+        alone = Counter({(str(target), row, code): count for (_, row, code), count in found.items()})
+        yield from (f"{_told(place)} only in a copy" for place in sorted((alone - together).elements()))
+
+
 def main() -> int:
     """Compare, print, and tell whether anything differs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--every", action="store_true", help="run the rules that find nothing one by one")
     parser.add_argument("--files", action="store_true", help="check each file alone as well")
+    parser.add_argument("--copies", action="store_true", help="check copies of single files, and nothing else")
     options = parser.parse_args()
     count = 0
     for folder in map(Path.absolute, options.folders):
@@ -82,8 +97,9 @@ def main() -> int:
         codes = {code for _, _, code in together} if not options.every else {rule.code for rule in RULES}
         groups = [[rule] for rule in RULES if rule.code in codes]
         groups += filter(None, [[rule for rule in RULES if rule.code not in codes]])
-        differences = list(differing(partial(check, folder, targets), together, groups))
-        for target in targets if options.files else ():
+        find = partial(check, folder, targets)
+        differences = list(hidden(targets, together) if options.copies else differing(find, together, groups))
+        for target in targets if options.files and not options.copies else ():
             alone = check(folder, [target], RULES)
             beside = Counter({place: n for place, n in together.items() if place[0] == str(target)})
             differences += [f"{_told(place)} only with its folder" for place in sorted((beside - alone).elements())]
