@@ -585,3 +585,15 @@ def test_a_scheduler_is_that_of_an_optimizer_that_was_chosen_where_both_ways_are
     before, behind = places
     text = SCHEDULED.format(before=before, behind=behind)
     assert [f.location.row for f in checked(tmp_path, {"train.py": text}, "GL206").findings] == found
+
+
+@pytest.mark.parametrize(("given", "found"), [("None", []), ("make(model)", [16])])
+@pytest.mark.parametrize("first", [True, False])
+def test_the_order_in_which_optimizers_are_chosen_from_does_not_matter(
+    given: str, found: list[int], first: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gradlint.static.python.budget.ORDERLY", ONE_WORLD)
+    text = SCHEDULED.format(before="scheduler.step()", behind="pass")
+    replaced = "torch.optim.SGD(model.parameters(), lr=0.1)" if first else "torch.optim.Adam(model.parameters())"
+    files = {"train.py": text.replace(replaced, given)}
+    assert [f.location.row for f in checked(tmp_path, files, "GL206").findings] == found

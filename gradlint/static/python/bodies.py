@@ -100,6 +100,7 @@ class Images:
         self.shared: dict[int, Object] = {}  #: the objects that imported modules made
         self.in_use: dict[int, Object] = {}
         """The same as whoever calls a function may have left them: constants that functions bind anew are any value."""
+        self._rebound: dict[int, Mapping[str, Origin]] = {}  #: frames with such constants, and what these are then
         self._images: dict[Module, World | None] = {}
 
     def enter(self, module: Module, w: World) -> int | None:
@@ -175,27 +176,25 @@ class Images:
         return None
 
     def _share(self, module: Module, image: World) -> None:
+        self._rebound.update({key: origins for key, origins in self._rebinding(module, image) if origins})
         self.shared.update(image.heap)
         self.in_use.update(image.heap)
-        self.in_use.update(self._rebound(module, image))
+        for key in self._rebound.keys() & image.heap.keys():  # also of other files, which this one has changed
+            self.in_use[key] = _unsettled(image.heap[key], self._rebound[key])
         self.optimizers[module] = {key for key, _ in image.having(roles.OPTIMIZER)}
 
-    def _rebound(self, module: Module, image: World) -> Iterator[tuple[int, Frame]]:
-        """The variables of a module and of its classes, where functions may bind anew what begins as a constant."""
+    def _rebinding(self, module: Module, image: World) -> Iterator[tuple[int, Mapping[str, Origin]]]:
+        """The frames of a module and of its classes, and the names in them that functions bind anew."""
         frame = image.find(image.modules[module])
         assert isinstance(frame, Frame)
         functions = [unit for unit in leaves(module.units) if isinstance(unit, FunctionUnit)]
         names = frozenset[str]().union(*(unit.rebound_globals for unit in functions))
-        if names:
-            origins = {name: Named(module.path, name, is_imported=False) for name in names}
-            yield image.modules[module], _unsettled(frame, origins)
+        yield image.modules[module], {name: Named(module.path, name, is_imported=False) for name in names}
         for cls in frame.vars.values():
-            scope = image.find(cls.scope) if isinstance(cls, Class) and cls.unit.module is module else None
-            if isinstance(cls, Class) and isinstance(scope, Frame):
+            if isinstance(cls, Class) and cls.unit.module is module:
                 methods = [method for here in self._definitions.mro(cls) for method in here.unit.methods.values()]
                 names = frozenset[str]().union(*(method.rebound_on_class for method in methods))
-                if names:
-                    yield cls.scope, _unsettled(scope, {name: AttributeOf(cls, name) for name in names})
+                yield cls.scope, {name: AttributeOf(cls, name) for name in names}
 
     def _definitions_of(self, module: Module, ctx: Context) -> World:
         """A module of which only what it defines and imports is known: its body is too long, or never ends."""
@@ -211,8 +210,9 @@ class Images:
         return w
 
 
-def _unsettled(frame: Frame, origins: Mapping[str, Origin]) -> Frame:
+def _unsettled(frame: Object, origins: Mapping[str, Origin]) -> Object:
     """Variables of which some are any value, where they are constants."""
+    assert isinstance(frame, Frame)
     found: Frame = frame.copy()
     for name, origin in origins.items():
         if isinstance(found.vars.get(name), Const):

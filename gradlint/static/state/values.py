@@ -311,7 +311,7 @@ class Group(Object):
     placed: int = fact(0, join=where_same("beside", 0, GREATEST), same=SETTLED)  #: the number at which that happened
     placed_at: Site | None = story(TOLD, join=where_same("beside", None, FIRST))
     copied: bool = fact(False, join=where_same("beside", False, EITHER))
-    requires_grad_set: bool = fact(False, join=EITHER)  #: whether some require grad was set since they were made
+    requires_grad_set: bool = fact(False, join=EITHER)  #: that of some was set since they were made
     thawed: int = fact(0, join=GREATEST, same=SETTLED)
     """The number at which they were last told to require grad, having been frozen."""
     thawed_at: Site | None = story(TOLD)

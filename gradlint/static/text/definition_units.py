@@ -80,8 +80,6 @@ _CONSTRUCTS: dict[type, str] = {
 
 _ACCESSOR = re.compile(r"[ \t]*@[ \t]*[\w.]+\.(setter|deleter)\b")
 _SELF = re.compile(r"def\s+\w+(?:\[[^\]]*\])?\s*\(\s*(\w+)")
-_ASSIGNED = r"[ \t]*(?:[-+*/%&|^@]|//|\*\*|<<|>>)?=(?!=)"  #: after the name of what is bound
-_GLOBAL = re.compile(r"^[ \t]*global[ \t]+([\w, \t]+)", re.MULTILINE)
 _FILLS = r"\.(?:append|extend|insert|add|appendleft|update|setdefault)\(|\s*=(?!=)"  #: after the name of what is filled
 
 
@@ -209,12 +207,12 @@ class FunctionUnit(_Definition):
     def _parsed(self) -> ast.AST | None:
         """Its text as a tree, if it uses any attribute of its first parameter."""
         first = _SELF.search(self.text)
-        if first is None or f"{first[1]}." not in self.text:
-            return None
-        try:
-            return parse(f"if 1:\n{self.text}" if self.text[0] in " \t" else self.text)
-        except TextError:
-            return None
+        return None if first is None or f"{first[1]}." not in self.text else _parsed(self.text)
+
+    def _nodes(self) -> Iterator[ast.AST]:
+        """The nodes of its text as a tree; none if it cannot be parsed by itself."""
+        tree = _parsed(self.text)
+        return ast.walk(tree) if tree is not None else iter(())
 
     def _attributes(self, tree: ast.AST | None, use: type[ast.expr_context]) -> Iterator[ast.Attribute]:
         """Where a part of it binds, or reads, attributes of its first parameter."""
@@ -243,31 +241,32 @@ class FunctionUnit(_Definition):
     @cached_property
     def rebound_globals(self) -> frozenset[str]:
         """The variables of its module that it binds anew: those it declares as ``global`` and does not only read."""
-        if "global" not in self.words:
-            return frozenset()
-        declared = {name for names in _GLOBAL.findall(self.text) for name in words_in(names)}
-        return frozenset(name for name in declared if re.search(rf"(?<![\w.]){name}{_ASSIGNED}", self.text))
+        nodes = list(self._nodes()) if "global" in self.words else []
+        declared = {name for node in nodes if isinstance(node, ast.Global) for name in node.names}
+        stored = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        return frozenset(declared & stored)
 
     @cached_property
     def rebound_on_class(self) -> frozenset[str]:
         """The attributes of its class that it binds anew once that is made, as in ``cls.size = size``."""
-        if self.class_unit is None or self.name == "__init_subclass__":
+        first = _SELF.search(self.text)
+        if self.class_unit is None or self.name == "__init_subclass__" or first is None:
             return frozenset()
-        owner = rf"(?:\bself\.__class__|\btype\(self\)|\b{self.class_unit.name})"
-        found = set(re.findall(rf"{owner}\.(\w+){_ASSIGNED}", self.text))
-        header = self.text.partition("def ")[0]
-        return self.assigned_attributes | found if "@classmethod" in header else frozenset(found)
+        bound = self.assigned_attributes if "@classmethod" in self.text.partition("def ")[0] else frozenset[str]()
+        owners = {f"{first[1]}.__class__", f"type({first[1]})", self.class_unit.name}
+        for node in self._nodes() if any(f"{owner}." in self.text for owner in owners) else ():
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                bound |= {node.attr} if ast.unparse(node.value) in owners else set()
+        return bound
 
     @cached_property
     def words_within(self) -> frozenset[str]:
         """The identifiers in the functions and classes that are defined within it, which may run when it is over."""
-        text = f"if 1:\n{self.text}" if self.text[0] in " \t" else self.text
-        try:
-            inner = list(_definitions_in(parse(text)))
-        except TextError:
+        tree = _parsed(self.text)
+        if tree is None:
             return self.words
-        rows = text.split("\n")
-        parts = ("\n".join(rows[node.lineno - 1 : node.end_lineno]) for node in inner)
+        rows = _standing(self.text).split("\n")
+        parts = ("\n".join(rows[node.lineno - 1 : node.end_lineno]) for node in _definitions_in(tree))
         return frozenset(word for part in parts for word in words_in(part))
 
     @cached_property
@@ -284,6 +283,19 @@ class FunctionUnit(_Definition):
 
 
 _Defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
+
+
+def _standing(text: str) -> str:
+    """The text of a definition, as it can be parsed by itself: where it is indented, something stands above it."""
+    return f"if 1:\n{text}" if text[0] in " \t" else text
+
+
+def _parsed(text: str) -> ast.AST | None:
+    """The text of a definition as a tree; None if it cannot be parsed by itself."""
+    try:
+        return parse(_standing(text))
+    except TextError:
+        return None
 
 
 def _definitions_in(tree: ast.AST) -> Iterator[_Defined]:

@@ -258,10 +258,7 @@ class Optimizers:
         """A learning-rate scheduler is built: to the first one of an optimizer, only steps from now on count."""
         for each in each_of(w.resolve(given)):
             optimizer = self._known(each, w, site)
-            target = w.get(optimizer, Instance)
-            if not isinstance(optimizer, Ref) or target is None or target.role is not roles.OPTIMIZER:
-                continue
-            if not self._has_scheduler(optimizer, w):
+            if isinstance(optimizer, Ref) and self._optimizer(optimizer, w) and not self._has_scheduler(optimizer, w):
                 w.write(optimizer.id).stepped = False
 
     def _has_scheduler(self, optimizer: Value, w: World) -> bool:
@@ -284,19 +281,24 @@ class Optimizers:
 
     def _schedule(self, obj: Instance, w: World, ctx: Context, site: Site) -> None:
         """A scheduler steps, of whichever optimizer it was given."""
-        groups: frozenset[int] = frozenset()
-        for optimizer in each_of(w.resolve(obj.args[0]) if obj.args else NONE):
-            target = w.get(optimizer, Instance)
-            if not isinstance(optimizer, Ref) or target is None or target.role is not roles.OPTIMIZER:
-                return
-            groups |= target.groups
-            if target.stepped is False:
+        given = [w.resolve(each) for each in each_of(w.resolve(obj.args[0]))] if obj.args else []
+        targets = {each: target for each in given if (target := self._optimizer(each, w)) is not None}
+        if not given or len(targets) < len(given):
+            return
+        for optimizer, target in targets.items():
+            if target.stepped is False and isinstance(optimizer, Ref):
                 w.write(optimizer.id).scheduled_at = site
                 for key in target.groups:
                     group: Group = w.write(key)
                     group.scheduled_on = group.fed if group.prepared else 0
         if not obj.opaque:
+            groups = frozenset[int]().union(*(target.groups for target in targets.values()))
             self._stepping.scheduled(groups, w, ctx, site)
+
+    def _optimizer(self, value: Value, w: World) -> Instance | None:
+        """The object behind a value, if it is an optimizer."""
+        obj = w.get(value, Instance)
+        return obj if obj is not None and obj.role is roles.OPTIMIZER else None
 
     def stepped(self, optimizer: Value, w: World, ctx: Context, site: Site) -> None:
         """A step of an optimizer that someone else makes."""
