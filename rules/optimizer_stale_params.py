@@ -11,8 +11,9 @@ class OptimizerStaleParams(Rule):
     """An optimizer does not own the parameters that are trained.
 
     ## What it does
-    Finds optimizers that were built before a layer of their model was replaced, or before the model was copied, where
-    the new parameters get gradients and no optimizer owns them; and optimizers all of whose parameters are frozen.
+    Finds optimizers that were built before a layer of their model was replaced or another one appended, or before the
+    model was copied, where the new parameters get gradients and no optimizer owns them; and optimizers all of whose
+    parameters are frozen.
 
     ## Why is this bad
     The optimizer holds the Parameter objects it was given. The new layer gets gradients, but nothing ever applies
