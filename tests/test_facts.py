@@ -21,7 +21,7 @@ from gradlint.static.state.contents import contents, signature
 from gradlint.static.state.declaring import fact, facts, joining, signing
 from gradlint.static.state.joining import join
 from gradlint.static.state.origins import Setting
-from gradlint.static.state.tensor import LostTerm, Regression, Spread
+from gradlint.static.state.tensor import Averages, LostTerm, Regression, Spread
 from gradlint.static.state.values import (
     Const,
     Cut,
@@ -52,6 +52,7 @@ OF_TYPE: dict[str, list[Any]] = {
     "bool | None": [False, True, None],
     "int": [0, 1, 2],
     "int | None": [None, 1, 2],
+    "Averages": list(Averages),
     "str": WORDS,
     "str | None": [None, *WORDS],
     "Role": [roles.PLAIN, roles.MODULE, roles.OPTIMIZER],
@@ -291,6 +292,7 @@ def test_two_objects_that_differ_in_what_counts_have_two_signatures(kind: Any, n
         "tuple[int | None, ...] | None": (2,),
         "int": 7,
         "int | None": 7,
+        "Averages": Averages.MIXED,
         "str": "other",
         "str | None": "other",
         "Role": roles.HOOK,

@@ -597,3 +597,82 @@ def test_the_order_in_which_optimizers_are_chosen_from_does_not_matter(
     replaced = "torch.optim.SGD(model.parameters(), lr=0.1)" if first else "torch.optim.Adam(model.parameters())"
     files = {"train.py": text.replace(replaced, given)}
     assert [f.location.row for f in checked(tmp_path, files, "GL206").findings] == found
+
+
+ACCUMULATED = """\
+from torch import nn, optim
+
+
+def train(model, loader, k):
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    for i, (x, y) in enumerate(loader):
+        loss = nn.functional.cross_entropy(model(x), y{part}
+        loss.backward()
+        if (i + 1) % k == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(("part", "found"), [(")", [8]), (") / k", []), (', reduction="sum")', [])])
+def test_averages_are_summed_where_the_iterations_that_step_and_the_others_are_one(
+    part: str, found: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gradlint.static.python.budget.ORDERLY", ONE_WORLD)
+    text = ACCUMULATED.format(part=part)
+    assert [f.location.row for f in checked(tmp_path, {"train.py": text}, "GL214").findings] == found
+
+
+IN_PARTS = """\
+from torch import nn, optim
+
+
+def train(model, loader, k):
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    for batch in loader:
+        optimizer.zero_grad()
+        for i, x in enumerate(batch.chunk(k)):
+            (model(x).pow(2).mean() / k).backward()
+            if i == {last}:
+                optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("last", "found"), [("k - 1", []), ("2", [9])])
+def test_nothing_follows_the_last_iteration_where_it_and_the_others_are_one(
+    last: str, found: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gradlint.static.python.budget.ORDERLY", ONE_WORLD)
+    text = IN_PARTS.format(last=last)
+    assert [f.location.row for f in checked(tmp_path, {"train.py": text}, "GL201").findings] == found
+
+
+GIVEN_LISTS = """\
+import torch.nn.functional as F
+
+
+def train(model, loader, optimizer, logs):
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        {kept}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kept", "found"),
+    [
+        ('logs["train"].append(loss)', [10]),
+        ("logs.append(loss)", [10]),
+        ("logs.append(loss.item())", []),
+        ("x.log.append(loss)", []),
+    ],
+)
+def test_two_iterations_tell_what_a_list_that_is_given_keeps(
+    kept: str, found: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gradlint.static.python.budget.ORDERLY", ONE_WORLD)
+    text = GIVEN_LISTS.format(kept=kept)
+    assert [f.location.row for f in checked(tmp_path, {"train.py": text}, "GL205").findings] == found

@@ -23,7 +23,7 @@ from gradlint.static.state.contents import divided, left_by
 from gradlint.static.state.context import Context, chosen
 from gradlint.static.state.origins import fresh
 from gradlint.static.state.tokens import SEVERAL, Moves
-from gradlint.static.state.values import Group, Instance, Tokens
+from gradlint.static.state.values import Averages, Group, Instance, Tokens
 from gradlint.static.state.world import World
 
 if TYPE_CHECKING:
@@ -291,7 +291,7 @@ class Witness:
         parted = divided(w)
         for key in members:
             group = w.write(key)
-            group.stepped, group.gradients_used, group.averages = fresh(), True, 0
+            group.stepped, group.gradients_used, group.averages = fresh(), True, Averages.NONE
             group.prepared = False if whole and key not in parted else group.prepared
         event = events.Step(
             site=site,
@@ -384,7 +384,7 @@ class Witness:
             if isinstance(w.find(key), Group):
                 group: Group = w.write(key)
                 group.gradients_used, group.cleared = True, fresh()
-                group.averages = 0 if certain else None
+                group.averages = Averages.NONE if certain else Averages.MIXED
         self.send(events.Cleared(site=site, touches=touches, owner=owner), w, ctx)
 
     @contextmanager

@@ -28,7 +28,7 @@ from gradlint.static.state.values import (
     Unknown,
     Value,
 )
-from gradlint.static.state.world import World
+from gradlint.static.state.world import LAST, World
 
 if TYPE_CHECKING:
     from gradlint.static.state.liveness import Live
@@ -236,9 +236,16 @@ def distance(a: World, b: World, live: Live | None = None) -> int:
 
 
 def reduce(worlds: list[World], limit: int, live: Live | None = None) -> list[World]:
-    """At most ``limit`` worlds: those that agree are joined, then the most similar ones."""
+    """At most ``limit`` worlds: those that agree are joined, then the most similar ones.
+
+    Those in which a loop is in its last iteration are reduced apart from the others, which come to another one.
+    """
     if len(worlds) < 2:
         return worlds
+    last = [world for world in worlds if LAST in world.turns]
+    if last and len(last) < len(worlds):
+        others = [world for world in worlds if LAST not in world.turns]
+        return [*reduce(others, limit, live), *reduce(last, limit, live)]
     kept: list[World] = []
     for world in worlds:
         for index, other in enumerate(kept):

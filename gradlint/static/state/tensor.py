@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from gradlint.static.state.declaring import (
@@ -58,6 +59,15 @@ _OF_WHAT_IS_NO_PARAMETER = Join(
     "Y if x.kept_at is None and x.is_parameter else OTHER"
 )
 """What both say; of a parameter and something else, what the latter says."""
+
+
+class Averages(IntEnum):
+    """Averages over batches whose gradients were added up since they were last cleared: of some ways the most."""
+
+    NONE = 0
+    ONE = 1
+    SEVERAL = 2
+    MIXED = 3  #: gradients of something else were added too, or may have been
 
 
 class Object:

@@ -63,6 +63,7 @@ from gradlint.static.state.declaring import (
     where_same,
 )
 from gradlint.static.state.origins import New, Origin, What, fresh
+from gradlint.static.state.tensor import Averages as Averages
 from gradlint.static.state.tensor import Cut as Cut
 from gradlint.static.state.tensor import Object as Object
 from gradlint.static.state.tensor import Tensor as Tensor
@@ -304,8 +305,7 @@ class Group(Object):
     """
     scheduled: Hashable = fact(None, same=SETTLED)  #: the loop in which a scheduler of theirs was last stepped
     scheduled_on: int = fact(0, join=GREATEST, same=SETTLED)  #: the gradients that were to be applied then
-    wasted: Hashable = fact(None, same=SETTLED)
-    """The loop in an iteration of which gradients were cleared that no step had applied."""
+    wasted: Hashable = fact(None, same=SETTLED)  #: the loop where gradients were cleared that no step had applied
     beside: frozenset[int] = fact(frozenset(), join=agreed(frozenset()), same=SETTLED)
     """Those of the module they were put into, or were copied from."""
     placed: int = fact(0, join=where_same("beside", 0, GREATEST), same=SETTLED)  #: the number at which that happened
@@ -321,7 +321,7 @@ class Group(Object):
     """The number at which a backward pass last added to its gradients."""
     hooked: bool = fact(False, join=EITHER, same=SETTLED)  #: hooks may change its gradients
     lent: frozenset[int] = fact(frozenset(), join=COMMON, same=SETTLED)  #: others to whom its gradients were handed
-    averages: int | None = fact(0, same=SETTLED)  #: whose gradients are summed: 1, 2 for several, -1 for others
+    averages: Averages = fact(Averages.NONE, join=GREATEST, same=SETTLED)  #: whose gradients are summed
     averaged_in: int = fact(0, join=GREATEST, same=SETTLED)  #: the iteration in which the first of them was added
     clipped: int = fact(0, join=GREATEST, same=SETTLED)  #: the number at which its gradients were last clipped
     fed_at: Site | None = fact(None, same=SETTLED)  #: where, if that pass is known to have reached them

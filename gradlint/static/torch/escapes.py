@@ -19,6 +19,7 @@ from gradlint.static.state.origins import AnyOf, AttributeOf, ElementOf, ItemOf,
 from gradlint.static.state.provenance import built_from
 from gradlint.static.state.values import (
     ESCAPED,
+    Averages,
     Bound,
     Choice,
     Const,
@@ -286,7 +287,7 @@ def _tensor(ref: Ref, tensor: Tensor, w: World, at_hand: _AtHand) -> None:
     if tensor.retains is False and tensor.requires_grad is not False:
         w.write(ref.id).retains = None
     for key in tensor.gradient_of if tensor.is_gradient else ():
-        w.write(key).averages = -1
+        w.write(key).averages = Averages.MIXED
     if tensor.is_parameter:
         at_hand.touched |= tensor.groups
     else:

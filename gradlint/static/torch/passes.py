@@ -17,6 +17,7 @@ from gradlint.static.state.origins import fresh
 from gradlint.static.state.values import (
     NONE,
     WALKED,
+    Averages,
     Const,
     Group,
     Object,
@@ -140,15 +141,15 @@ class Passes:
         """A backward pass adds gradients of an average over a batch, or of anything else."""
         for key, reached in touches.items():
             group = w.find(key) if isinstance(key, int) else None
-            if not isinstance(group, Group) or not isinstance(key, int) or group.averages == -1:
+            if not isinstance(group, Group) or not isinstance(key, int) or group.averages == Averages.MIXED:
                 continue
             new: Group = w.write(key)
-            if not averaged or not reached or group.averages is None or group.hooked:
-                new.averages = -1
+            if not averaged or not reached or group.hooked:
+                new.averages = Averages.MIXED
             elif not group.averages:
-                new.averages, new.averaged_in = 1, ctx.iteration
+                new.averages, new.averaged_in = Averages.ONE, ctx.iteration
             elif group.averaged_in != ctx.iteration:
-                new.averages = 2
+                new.averages = Averages.SEVERAL
 
     def _feed(
         self,

@@ -17,6 +17,7 @@ from gradlint.static.state.origins import Operation, fresh, is_origin
 from gradlint.static.state.provenance import has_length, is_quotient, origin_of
 from gradlint.static.state.values import (
     NONE,
+    Averages,
     Const,
     Function,
     Group,
@@ -103,7 +104,7 @@ class Stepping:
 
     def _summed(self, groups: list[Group], w: World, ctx: Context, site: Site) -> None:
         """An optimizer goes as far as these gradients are large."""
-        summed = [group.fed_at for group in groups if group.averages == 2 and group.fed_at is not None]
+        summed = [group.fed_at for group in groups if group.averages == Averages.SEVERAL and group.fed_at is not None]
         if summed and len(summed) == sum(group.fed > group.cleared for group in groups):
             self._witness.send(events.AveragesSummed(site=summed[0], stepped_at=site), w, ctx)
 
@@ -265,7 +266,7 @@ def _mix(groups: Iterable[Hashable], w: World) -> None:
     for key in groups:
         group = w.find(key) if isinstance(key, int) else None
         if isinstance(group, Group) and group.averages and isinstance(key, int):
-            w.write(key).averages = -1
+            w.write(key).averages = Averages.MIXED
 
 
 def _has_remainder(key: Hashable) -> bool:

@@ -18,6 +18,7 @@ from gradlint.static.python.attributes import Attributes
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.progress import Progress
 from gradlint.static.report.witness import Witness
+from gradlint.static.state.contents import newest
 from gradlint.static.state.context import Arguments, Context, Ledger, Ledgers
 from gradlint.static.state.joining import joined
 from gradlint.static.state.origins import AttributeOf, ElementOf, Figure, ItemOf, New, Number, Origin, Yielded, fresh
@@ -196,7 +197,7 @@ class UnknownMethods:
     ) -> Value | None:
         if len(args.positional) != 1 or not self._is_computed(args.positional[0], w):
             return None
-        values = w.bound[receiver.key] = w.new(Sequence())
+        values = w.bound[receiver.key] = w.new(Sequence(age=max(newest(receiver.key), 1)))  # it was there before
         return self._effects.method(values, name, args, w, ctx, site)
 
     def _apply(self, receiver: Unknown, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> None:
