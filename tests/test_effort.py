@@ -14,6 +14,7 @@ from gradlint.engine import Engine
 from gradlint.protocol import Token
 from gradlint.rule import all_rules
 from gradlint.selection import Choice
+from gradlint.static.drive import effort
 from gradlint.static.drive.analysis import analyze
 from gradlint.static.python import budget
 from gradlint.static.python.collections import MAX_KNOWN
@@ -572,3 +573,49 @@ def test_it_is_followed_as_far_whichever_rules_are_selected(others: tuple[str, .
     engine = Engine(Configuration(isolated=True), Choice(select=("GL405", *others)))
     found = engine.check([tmp_path / "net.py"], [tmp_path]).findings
     assert [each.location.row for each in found if each.code == "GL405"] == [13]
+
+
+CALLED = """\
+import torch
+
+
+def show(x):
+    print(x.numpy())
+
+
+def train(model, x):
+    model(x).mean().backward()
+"""
+LEADS = """\
+import torch
+from torch import nn
+
+from helpers import show, train
+
+if __name__ == "__main__":
+    model = nn.Linear(2, 2)
+    x = torch.ones(2)
+    train(model, x)
+    for i in range(9):
+{body}
+    train(model, x)
+"""
+
+
+def test_what_leads_to_a_file_is_followed_in_proportion_to_it(tmp_path: Path, steps: Steps) -> None:
+    (tmp_path / "helpers.py").write_text(CALLED, encoding="utf-8")
+
+    def check_with(scripts: int) -> list[str]:
+        for number in range(scripts):
+            body = "        n = i + 1\n" * 2_500
+            (tmp_path / f"script_{number}.py").write_text(LEADS.format(body=body), encoding="utf-8")
+        (tmp_path / "short.py").write_text(LEADS.format(body="        show(model(x))"), encoding="utf-8")
+        targets = [tmp_path / "helpers.py"]
+        callers = [*sorted(tmp_path.glob("script_*.py")), tmp_path / "short.py"]
+        found = analyze(Project([tmp_path]), targets, all_rules(), callers).findings
+        return [f"{finding.code}:{finding.location.row}" for finding in found]
+
+    assert check_with(2) == ["GL501:5"]  # the last that is followed proves it
+    few, many, more = (steps(partial(check_with, scripts)) for scripts in (2, 4, 6))
+    assert few > effort.CALLERS
+    assert more - many <= 2 * 3 * effort.CALLER  # as far as any may go, tried three times at most

@@ -154,6 +154,7 @@ class _Analyzer:
 
     def _follow_all(self, modules: list[Module]) -> None:
         targets = self._wanted(modules)
+        self.effort.plan(targets)
         callers = Callers(self.reach, targets)
         scripts = {
             module: self.reach.features_of_body(module)
@@ -295,6 +296,7 @@ class _Analyzer:
                 raise
             near = True
         finally:
+            self.effort.followed(home, budget.spent)
             if brief is not None and not order_matters:
                 self.effort.spent(brief, budget.spent, self.machine.progress.met)
         if order_matters:
@@ -309,7 +311,7 @@ class _Analyzer:
         """How many statements may be executed for an entry point; None for as many as for any."""
         if again:
             return _AGAIN
-        return self.effort.steps_closely(start) if brief is None else self.effort.steps(brief)
+        return self.effort.steps_closely(start) if brief is None else self.effort.steps_briefly(brief)
 
     def _follow_missed(self, modules: AbstractSequence[Module]) -> None:
         """Follow functions once more, as if nothing called them, for what their callers never came to in them."""

@@ -30,6 +30,8 @@ PER_DEFINITION = 300  #: the same for a definition, however short
 PER_LED_LINE = 1  #: statements executed for a line of a definition that only leads to what may be reported
 PER_LED = 200  #: the same for such a definition, however short
 AGAIN = 16_000  #: statements executed for functions of a file that are followed once more, beside those for its lines
+CALLERS = 8_000  #: statements executed for all that lead to the files that are checked, beside those for their lines
+CALLER = 2_000  #: the same for one of them, where the others have used that up
 LED_CLOSELY = 8_000  #: statements executed where the order of events counts, for what has no word of training in it
 _TRAINING = Feature.BACKWARD | Feature.STEP | Feature.OPTIMIZER | Feature.LOSS
 
@@ -49,6 +51,8 @@ class Effort:
         self._reach = reach
         self._may_begin = begins
         self._left: dict[Module, int] = {}
+        self._checked: frozenset[Module] = frozenset()
+        self._left_to_callers = 0
         self._trained: set[Unit] = set()  #: functions that train, and were followed as far as others lead to them
         self._familiar: set[Unit] = set()  #: what was executed, or built, or named where that was
 
@@ -86,12 +90,18 @@ class Effort:
         What leads to backward passes without a word of training itself is mostly the inside of a library, unless it is
         the first function that calls another one of its file that makes them, as ``main`` does ``train``.
         """
-        if not isinstance(start, (FunctionUnit, ClassUnit)) or self._mentioned(start) & _TRAINING:
-            return None
+        if not isinstance(start, (FunctionUnit, ClassUnit)):
+            return self._within(start, None)
+        if self._mentioned(start) & _TRAINING:
+            return self._within(start.module, None)
         if isinstance(start, ClassUnit) or self._trained.issuperset(trained := self._trains(start)):
-            return LED_CLOSELY
+            return self._within(start.module, LED_CLOSELY)
         self._trained |= trained
-        return None
+        return self._within(start.module, None)
+
+    def steps_briefly(self, start: DefinitionUnit) -> int | None:
+        """The statements that may be executed for a definition where no order of events counts."""
+        return self._within(start.module, self.steps(start))
 
     def _trains(self, start: FunctionUnit) -> set[Unit]:
         """The functions of its file that a function names and that make backward passes."""
@@ -104,6 +114,25 @@ class Effort:
         self._familiar |= met
         if isinstance(unit, FunctionUnit):
             self._familiar |= self._named(unit)
+
+    # --- what leads to the files that are checked
+
+    def plan(self, targets: Iterable[Module]) -> None:
+        """These files are checked; others are followed for what they do with them, in proportion to their size."""
+        self._checked = frozenset(targets)
+        self._left_to_callers = CALLERS + sum(PER_LINE * _lines(module.source.text) for module in self._checked)
+
+    def followed(self, module: Module, steps: int) -> None:
+        """So many statements were executed for an entry point of a file, not those that importing it takes."""
+        if module not in self._checked:
+            self._left_to_callers -= steps
+
+    def _within(self, module: Module, steps: int | None) -> int | None:
+        """So many statements, or as many as may be executed for what only leads to the files that are checked."""
+        if module in self._checked:
+            return steps
+        most = max(CALLER, self._left_to_callers)
+        return most if steps is None else min(most, steps)
 
     def again(self, module: Module) -> int:
         """The statements that may be executed for all functions of a file that are followed once more."""
