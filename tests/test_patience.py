@@ -517,6 +517,14 @@ def test_what_a_class_inherits_has_what_its_file_has_left(
 
 ONE_WORLD = ((math.inf, (1, 2)),)
 """How closely an entry point is followed that has taken many steps already."""
+
+
+@pytest.fixture
+def _as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs are followed as after many steps."""
+    monkeypatch.setattr("gradlint.static.python.budget.ORDERLY", ONE_WORLD)
+
+
 TERMS = """\
 import torch
 import torch.nn.functional as F
@@ -541,11 +549,11 @@ def train(loader, weight):
 """
 
 
+@pytest.mark.usefixtures("_as_one")
 @pytest.mark.parametrize(("term", "found"), [(" + identity * weight", []), (" * weight", [13])])
 def test_a_term_that_may_be_left_out_is_part_of_the_loss_where_both_ways_are_one(
-    term: str, found: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    term: str, found: list[int], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("gradlint.static.python.budget.ORDERLY", ONE_WORLD)
     text = TERMS.format(term=term)
     assert [f.location.row for f in checked(tmp_path, {"train.py": text}, "GL406").findings] == found
 
@@ -575,24 +583,24 @@ def train(loader, name):
 """
 
 
+@pytest.mark.usefixtures("_as_one")
 @pytest.mark.parametrize(
     ("places", "found"), [(("scheduler.step()", "pass"), [16]), (("pass", "scheduler.step()"), [])]
 )
 def test_a_scheduler_is_that_of_an_optimizer_that_was_chosen_where_both_ways_are_one(
-    places: tuple[str, str], found: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    places: tuple[str, str], found: list[int], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("gradlint.static.python.budget.ORDERLY", ONE_WORLD)
     before, behind = places
     text = SCHEDULED.format(before=before, behind=behind)
     assert [f.location.row for f in checked(tmp_path, {"train.py": text}, "GL206").findings] == found
 
 
+@pytest.mark.usefixtures("_as_one")
 @pytest.mark.parametrize(("given", "found"), [("None", []), ("make(model)", [16])])
 @pytest.mark.parametrize("first", [True, False])
 def test_the_order_in_which_optimizers_are_chosen_from_does_not_matter(
-    given: str, found: list[int], first: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    given: str, found: list[int], first: bool, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("gradlint.static.python.budget.ORDERLY", ONE_WORLD)
     text = SCHEDULED.format(before="scheduler.step()", behind="pass")
     replaced = "torch.optim.SGD(model.parameters(), lr=0.1)" if first else "torch.optim.Adam(model.parameters())"
     files = {"train.py": text.replace(replaced, given)}
@@ -614,11 +622,11 @@ def train(model, loader, k):
 """
 
 
+@pytest.mark.usefixtures("_as_one")
 @pytest.mark.parametrize(("part", "found"), [(")", [8]), (") / k", []), (', reduction="sum")', [])])
 def test_averages_are_summed_where_the_iterations_that_step_and_the_others_are_one(
-    part: str, found: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    part: str, found: list[int], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("gradlint.static.python.budget.ORDERLY", ONE_WORLD)
     text = ACCUMULATED.format(part=part)
     assert [f.location.row for f in checked(tmp_path, {"train.py": text}, "GL214").findings] == found
 
@@ -638,11 +646,11 @@ def train(model, loader, k):
 """
 
 
+@pytest.mark.usefixtures("_as_one")
 @pytest.mark.parametrize(("last", "found"), [("k - 1", []), ("2", [9])])
 def test_nothing_follows_the_last_iteration_where_it_and_the_others_are_one(
-    last: str, found: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    last: str, found: list[int], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("gradlint.static.python.budget.ORDERLY", ONE_WORLD)
     text = IN_PARTS.format(last=last)
     assert [f.location.row for f in checked(tmp_path, {"train.py": text}, "GL201").findings] == found
 
@@ -661,6 +669,7 @@ def train(model, loader, optimizer, logs):
 """
 
 
+@pytest.mark.usefixtures("_as_one")
 @pytest.mark.parametrize(
     ("kept", "found"),
     [
@@ -670,9 +679,6 @@ def train(model, loader, optimizer, logs):
         ("x.log.append(loss)", []),
     ],
 )
-def test_two_iterations_tell_what_a_list_that_is_given_keeps(
-    kept: str, found: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("gradlint.static.python.budget.ORDERLY", ONE_WORLD)
+def test_two_iterations_tell_what_a_list_that_is_given_keeps(kept: str, found: list[int], tmp_path: Path) -> None:
     text = GIVEN_LISTS.format(kept=kept)
     assert [f.location.row for f in checked(tmp_path, {"train.py": text}, "GL205").findings] == found

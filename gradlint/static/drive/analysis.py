@@ -41,8 +41,6 @@ _RECURSION = 6_000
 _AGAIN = 2 * BESIDE  #: statements executed where a function is followed once more
 _ENOUGH = 4  #: functions of a file that took too long once more, after which no others are tried there
 _YOUNG = 50_000  #: objects made before garbage is looked for: a third of the memory, at a twentieth more time
-
-
 _OBJECTS = ("self", "cls", "")  #: what no file is known by: their attributes are no functions of one
 _Row = tuple[str, int | None, int]  #: a file, a cell of it if it is a notebook, and a row there
 
@@ -291,7 +289,8 @@ class _Analyzer:
         except OrderMattersError:
             order_matters = True
         except BudgetExceededError:
-            too_long = tries < TRIES and not again and patience.is_worth_another(home, all_followed=far is None)
+            another = partial(patience.is_worth_another, home, all_followed=far is None)
+            too_long = tries < TRIES and not again and another(learns=not self.effort.only_leads(home))
             if not too_long:
                 raise
             near = True
@@ -311,7 +310,8 @@ class _Analyzer:
         """How many statements may be executed for an entry point; None for as many as for any."""
         if again:
             return _AGAIN
-        return self.effort.steps_closely(start) if brief is None else self.effort.steps_briefly(brief)
+        steps = self.effort.steps_closely(start) if brief is None else self.effort.steps(brief)
+        return self.effort.bounded(start if isinstance(start, Module) else start.module, steps)
 
     def _follow_missed(self, modules: AbstractSequence[Module]) -> None:
         """Follow functions once more, as if nothing called them, for what their callers never came to in them."""

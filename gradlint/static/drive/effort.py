@@ -90,18 +90,12 @@ class Effort:
         What leads to backward passes without a word of training itself is mostly the inside of a library, unless it is
         the first function that calls another one of its file that makes them, as ``main`` does ``train``.
         """
-        if not isinstance(start, (FunctionUnit, ClassUnit)):
-            return self._within(start, None)
-        if self._mentioned(start) & _TRAINING:
-            return self._within(start.module, None)
+        if not isinstance(start, (FunctionUnit, ClassUnit)) or self._mentioned(start) & _TRAINING:
+            return None
         if isinstance(start, ClassUnit) or self._trained.issuperset(trained := self._trains(start)):
-            return self._within(start.module, LED_CLOSELY)
+            return LED_CLOSELY
         self._trained |= trained
-        return self._within(start.module, None)
-
-    def steps_briefly(self, start: DefinitionUnit) -> int | None:
-        """The statements that may be executed for a definition where no order of events counts."""
-        return self._within(start.module, self.steps(start))
+        return None
 
     def _trains(self, start: FunctionUnit) -> set[Unit]:
         """The functions of its file that a function names and that make backward passes."""
@@ -124,12 +118,16 @@ class Effort:
 
     def followed(self, module: Module, steps: int) -> None:
         """So many statements were executed for an entry point of a file, not those that importing it takes."""
-        if module not in self._checked:
+        if self.only_leads(module):
             self._left_to_callers -= steps
 
-    def _within(self, module: Module, steps: int | None) -> int | None:
+    def only_leads(self, module: Module) -> bool:
+        """Whether a file is followed for what it does with those that are checked, and is none of them."""
+        return module not in self._checked
+
+    def bounded(self, module: Module, steps: int | None) -> int | None:
         """So many statements, or as many as may be executed for what only leads to the files that are checked."""
-        if module in self._checked:
+        if not self.only_leads(module):
             return steps
         most = max(CALLER, self._left_to_callers)
         return most if steps is None else min(most, steps)

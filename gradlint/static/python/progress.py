@@ -377,14 +377,15 @@ class Patience:
         """Whether two files belong to different packages."""
         return self._top(one) != self._top(other)
 
-    def is_worth_another(self, home: Module, *, all_followed: bool) -> bool:
+    def is_worth_another(self, home: Module, *, all_followed: bool, learns: bool = True) -> bool:
         """Whether something that took too many steps is worth another try, with less to follow.
 
         Args:
             home: the file it stands in.
             all_followed: other packages were followed, too.
+            learns: what has taken most of the steps is too costly for others as well; not where it had but a few.
         """
-        long = self._budget.spent > WORTHWHILE
+        long = learns and self._budget.spent > WORTHWHILE
         if all_followed and long:
             self._too_long[self._top(home)] += 1
             self._budget.shun(self.elsewhere(home))
