@@ -132,7 +132,7 @@ class _Analyzer:
             for unit in dict.fromkeys(self.entries.short)
         ]
         wanted = {str(path.resolve()) for path in self.targets}
-        withdrawn, used = self.witness.withdrawn(), self.witness.used_elsewhere()
+        withdrawn, used = self.witness.withdrawn(), self.witness.used_elsewhere({code for code, _ in self.found})
         findings = [
             self._undisputed(finding)
             for (code, location), finding in self.found.items()

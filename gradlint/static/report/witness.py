@@ -234,9 +234,9 @@ class Witness:
             if all(site in self._withdrawn.get(told, ()) for told in self._told.get((rule.code, site), ()))
         }
 
-    def used_elsewhere(self) -> set[tuple[str, Location]]:
-        """The codes and causes of findings that do not hold, as other code reads the gradients of such inputs."""
-        codes = {rule.code for rule, _, _ in self._protocols.get(events.InputDone, ())}
+    def used_elsewhere(self, told: Container[str]) -> set[tuple[str, Location]]:
+        """Codes that are told of something, and causes of which they do not hold: such inputs' gradients are read."""
+        codes = {rule.code for rule, _, _ in self._protocols.get(events.InputDone, ()) if rule.code in told}
         return {(code, site.locate()) for code in codes for site in self._read}
 
     def dispute(self, kind: type[Intent], site: Site) -> None:

@@ -344,7 +344,7 @@ def forget(world: World, roots: Iterable[int], since: int) -> list[tuple[int, Ob
             seen.add(key)
             obj = world.heap.get(key)
             if obj is not None and obj.stamp > since:
-                queue += contents(obj, world)
+                queue += set(contents(obj, world)).difference(seen)  # what tensors of a long graph share is seen once
     dropped = [(key, world.heap[key]) for key in young if key not in seen]
     gone = [
         name
