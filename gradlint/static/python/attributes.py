@@ -362,7 +362,7 @@ class DeferredAttributes:
         None where there is no such thing, or the class has inherited all of it, as another one has that came before.
         Which of those methods ran, how often and in which order is not known.
         """
-        fillers = self._fillers(owner, cls, method, w)
+        fillers = self._fillers(owner, cls, method, w, ctx)
         if not fillers or len(fillers) > _MAX_FILLING:
             return None
         inherited = not any(each.class_unit is cls.unit for each in (method, *fillers))
@@ -377,13 +377,14 @@ class DeferredAttributes:
             world.grad = w.grad
         return world
 
-    def _fillers(self, owner: Ref, cls: Class, method: FunctionUnit, w: World) -> list[FunctionUnit]:
+    def _fillers(self, owner: Ref, cls: Class, method: FunctionUnit, w: World, ctx: Context) -> list[FunctionUnit]:
         """The methods that fill what is empty and what ``method`` reads, by themselves or through others."""
         obj = w.get(owner, Instance)
         methods = self._definitions.methods(cls)
         own = methods.mentioned_by(method.name) | {"__init__"}
         read = frozenset[str]().union(*(methods[name].words for name in own & methods.keys() - {"__init__"}))
-        empty = {name for name, value in obj.attrs.items() if name in read and _is_empty(value, w)} if obj else set()
+        held = obj.attrs.items() if obj is not None else ()
+        empty = {name for name, value in held if name in read and self._is_empty(value, w, ctx, method.here)}
         filling = {name for name in methods.keys() - own if empty & methods[name].filled_attributes} if empty else set()
         if not filling:
             return []
@@ -392,6 +393,21 @@ class DeferredAttributes:
         leading = {name for name in reached if filling & reached[name]}
         outer = {name for name in leading if not any(name in reached[other] for other in leading - {name})}
         return [methods[name] for name in sorted(outer or leading)]
+
+    def _is_empty(self, value: Value, w: World, ctx: Context, site: Site) -> bool:
+        """Whether a value is what an attribute begins with that is filled later: an empty list or dict, a number, None.
+
+        So is a list or dict of empty ones, and a container of a library that holds nothing.
+        """
+        value = w.resolve(value)
+        obj = w.get(value, Object)
+        if isinstance(obj, (Sequence, Mapping)):
+            held = obj.items.values() if isinstance(obj, Mapping) else obj.items
+            return obj.tail is None and all(_holds_nothing(w.get(w.resolve(each), Object)) for each in held)
+        if isinstance(obj, Instance):
+            items = self._domain.items.iterate(value, obj, w, ctx, site) if obj.role.is_module else None
+            return items is not None and items.known == []
+        return isinstance(value, Const) and not isinstance(value.value, (str, bool))
 
     def _after(self, owner: Ref, cls: Class, methods: Iterable[FunctionUnit], w: World, ctx: Context) -> World | None:
         """The world after one of some methods has run."""
@@ -416,19 +432,6 @@ class DeferredAttributes:
         if obj is not None and self._domain.calls.without_grad(obj, method.name):
             return False
         return None if method in self._progress.unrecorded or method.name in ("forward", "__call__") else True
-
-
-def _is_empty(value: Value, w: World) -> bool:
-    """Whether a value is what an attribute begins with that is filled later: an empty list or dict, a number, None.
-
-    So is a list or dict of empty ones.
-    """
-    value = w.resolve(value)
-    obj = w.get(value, Object)
-    if isinstance(obj, (Sequence, Mapping)):
-        held = obj.items.values() if isinstance(obj, Mapping) else obj.items
-        return obj.tail is None and all(_holds_nothing(w.get(w.resolve(each), Object)) for each in held)
-    return isinstance(value, Const) and not isinstance(value.value, (str, bool))
 
 
 def _holds_nothing(obj: Object | None) -> bool:

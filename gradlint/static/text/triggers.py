@@ -20,6 +20,7 @@ from gradlint.static import EVENTS
 from gradlint.static.knowledge.guesses import OPTIMIZER_NAME
 from gradlint.static.knowledge.torch_table import (
     CALLBACK_BASES,
+    CLEARING,
     CLIPS,
     CONVERTING_LIBRARIES,
     DEPRECATED_INITS,
@@ -97,6 +98,7 @@ class Feature(IntFlag):
     BUILT = auto()  #: a class whose forward pass builds layers
     SAVING = auto()  #: an operation whose backward needs its output
     OVERWRITES = auto()  #: an activation or a dropout that may overwrite what it is given
+    CLEARS = auto()  #: gradients may be dropped
     AMENDED = auto()  #: a name that is multiplied or divided in place
     KEEPS = auto()  #: something is put into a container
 
@@ -306,6 +308,7 @@ _mentions(Feature.STEP, ["step"], BEHIND_A_DOT)
 _OPTIMIZER_CLASSES: Final = _last(OPTIMIZERS)
 _mentions(Feature.OPTIMIZER, _OPTIMIZER_CLASSES)
 _mentions(Feature.GRADIENT, ["grad"], BEHIND_A_DOT)
+_mentions(Feature.CLEARS, CLEARING)
 _mentions(Feature.CLIPS, _last(CLIPS))
 _mentions(Feature.SCALER, _last(SCALERS))
 _mentions(Feature.SCALER, ["scale", "scale_loss"], BEHIND_A_DOT)

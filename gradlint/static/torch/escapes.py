@@ -30,6 +30,7 @@ from gradlint.static.state.values import (
     Lambda,
     Mapping,
     Object,
+    Partial,
     Ref,
     Segment,
     Sequence,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
 
 _FAR = 5  #: how deep is looked into what an object was given before: the trainer of a callback, its optimizer
+_TRAINING = Feature.BACKWARD | Feature.DERIVATIVE | Feature.STEP | Feature.CLEARS
 _KEPT = "kept by"
 """With the key of something unknown: what a world is bound to once that was given an object of the project."""
 
@@ -120,9 +122,11 @@ class Escapes:
                 if type(value := w.resolve(value)) is Ref:
                     self.kept(callee, value, w)
         deps = at_hand.deps if self._may_disable(callee) else at_hand.deps | at_hand.weights
-        self.doubt(deps | touched, [w.resolve(value) for value in given], w)
+        trains = self._may_train(callee, given, w)
+        if trains:
+            self.doubt(deps | touched, [w.resolve(value) for value in given], w)
         live = {g for g in touched if getattr(w.find(g), "gradients_used", False)}
-        if live:
+        if live and trains:
             self._witness.cleared(live, "call", w, ctx, site, certain=False)
         if inputs:
             self._witness.read(inputs, w, ctx, site, certain=False)
@@ -137,20 +141,24 @@ class Escapes:
         return value
 
     def _built_unseen(self, callee: Value, args: Arguments, w: World, site: Site) -> None:
-        """A module is built by an ``__init__`` that is not followed: what is in it is not known, but for parameters.
+        """An object is built by an ``__init__`` that is not followed: what it assigns may be anything.
 
-        Where that may freeze some itself, they are not known either.
+        A module has parameters then, unless that may freeze some itself.
         """
         if not isinstance(callee, Function) or callee.unit.name != "__init__" or not args.positional:
             return
         ref = w.resolve(args.positional[0])
         obj = w.get(ref, Instance)
-        if not isinstance(ref, Ref) or obj is None or obj.role is not roles.MODULE or may_freeze(callee.unit.text):
+        if not isinstance(ref, Ref) or obj is None:
             return
-        if self._reach.features_of_call(callee.unit) & Feature.TRAINABLE:
-            group = w.new(Group(True, opaque=True, made_at=site))
+        groups = frozenset[int]()
+        trainable = self._reach.features_of_call(callee.unit) & Feature.TRAINABLE
+        if obj.role is roles.MODULE and not may_freeze(callee.unit.text) and trainable:
+            groups = frozenset([w.new(Group(True, opaque=True, made_at=site)).id])
             module = w.write(ref.id)
-            module.opaque, module.groups = True, module.groups | {group.id}
+            module.opaque, module.groups = True, module.groups | groups
+        for name in sorted(callee.unit.assigned_attributes - obj.attrs.keys()):  # not what its class has of that name
+            w.write(ref.id).attrs[name] = Unknown(AttributeOf(ref, name), name, groups)
 
     def _has_optimizer(self, given: Iterable[Value], w: World) -> bool:
         """Whether an optimizer is among some values."""
@@ -160,6 +168,15 @@ class Escapes:
     def _may_disable(self, callee: Value) -> bool:
         """Whether a function of the project may call modules where gradients are disabled."""
         return isinstance(callee, Function) and bool(self._reach.near(callee.unit) & Feature.GRAD_MODE)
+
+    def _may_train(self, callee: Value, given: Iterable[Value], w: World) -> bool:
+        """Whether what is called may make backward passes and steps, or drop gradients.
+
+        A function of the project does only by what it leads to, which is known where it is not followed.
+        """
+        if not isinstance(callee, Function) or self._reach.features_of_call(callee.unit) & _TRAINING:
+            return True
+        return any(isinstance(w.resolve(value), (Function, Lambda, Bound, Partial)) for value in given)
 
     def handed(self, given: Iterable[Value], w: World, ctx: Context) -> None:
         """A library is given values: it calls the functions of the project among them."""
