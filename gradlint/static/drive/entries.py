@@ -116,6 +116,7 @@ class Entries:
             value = value if isinstance(value, Function) else bare
         if grad is None:
             world.grad = None
+        world.module_checked = unit in self._progress.in_mode
         if unit not in self._progress.called:
             self.alone.add(unit)
         self._call(value, world, ctx, None)
@@ -254,10 +255,11 @@ class Entries:
             return
         self._budget.owns(method, function.unit)  # what a decorator made of it
         trial = end.copy()
+        trial.module_checked = method in self._progress.in_mode
         if obj is not None and is_called_without_grad(obj.role, method.name):
             trial.grad = False
-        elif method.name in self._progress.unrecorded_names:  # the object may be of this class
-            trial.grad = None
+        elif method in self._progress.unrecorded or method.name in self._progress.unrecorded_names:
+            trial.grad = None  # the object may be of this class
         if obj is not None and obj.role is roles.HOSTED and method.name in TRAINING_STEPS:
             self._repeat(function, trial, ctx, instance)
             return

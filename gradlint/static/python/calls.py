@@ -239,8 +239,7 @@ class Calls:
         unit, own = fn.unit, _is_followed_for_itself(fn.unit, ctx)
         if not (too_costly := self._budget.is_opaque(unit) and not own):  # else it is followed by itself
             self._progress.enters(unit)
-        if w.grad is not True:
-            self._progress.unrecorded.add(unit)
+        self._progress.calls(unit, recorded=w.grad is True, in_mode=w.module_checked)
         if fn.kind == "context":
             bound = [receiver, *args.positional] if receiver is not None else args.positional
             return [(w, Partial(fn, tuple(bound), tuple(args.keywords.items())))]

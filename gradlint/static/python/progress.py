@@ -39,6 +39,7 @@ class Progress:
         self.unsettled: set[Unit] = set()  #: those of them that were not executed before the last :meth:`settle`
         self.entered: set[Unit] = set()  #: those of them that the present entry point was the first to execute
         self.unrecorded: set[Unit] = set()  #: functions that were called where gradients may not be enabled
+        self.in_mode: set[Unit] = set()  #: functions that were called where the mode of a module had been asked for
         self.unrecorded_names: set[str] = set()  #: methods of unknown objects that were called there
         self.built: set[Unit] = set()  #: classes that were instantiated
         self.met: set[Unit] = set()  #: the functions and classes of both kinds since it was last cleared
@@ -50,6 +51,13 @@ class Progress:
             self.called.add(unit)
             self.unsettled.add(unit)
             self.entered.add(unit)
+
+    def calls(self, unit: Unit, *, recorded: bool, in_mode: bool) -> None:
+        """A function is called, be it followed or not: whether gradients are enabled, and a mode was asked for."""
+        if not recorded:
+            self.unrecorded.add(unit)
+        if in_mode:
+            self.in_mode.add(unit)
 
     def begin(self) -> None:
         """An entry point begins."""

@@ -66,7 +66,10 @@ def held(container: Sequence | Mapping, w: World, depth: int = 2) -> Iterator[tu
 
 def closed_over(value: Function | Lambda, w: World) -> Iterator[Value]:
     """The variables around a function that it mentions."""
-    names = value.unit.words if isinstance(value, Function) else frozenset(names_in(value.node))
+    if isinstance(value, Function):
+        names = value.unit.words - (value.unit.parameters if value.unit.is_readable else frozenset())
+    else:
+        names = frozenset(names_in(value.node))
     key: int | None = value.frame
     while names and isinstance(frame := w.find(key) if key is not None else None, Frame):
         yield from (w.resolve(frame.vars[name]) for name in sorted(names & frame.vars.keys()))

@@ -41,6 +41,7 @@ from gradlint.static.state.values import (
     new_unknown,
 )
 from gradlint.static.state.world import World
+from gradlint.static.text.definition_units import reached_from
 from gradlint.static.text.reach import Reach
 from gradlint.static.text.triggers import Feature
 from gradlint.static.torch.construction import Construction
@@ -115,6 +116,8 @@ class Escapes:
         for value in given:
             self._escape(w.resolve(value), w, at_hand, 3)
             self._construction.initialized(w.resolve(value), w, ctx, site, certain=False)
+        if isinstance(callee, Function):
+            self._left_unfollowed(callee, given, w, at_hand)
         if isinstance(callee, Unknown):
             for value in self._kept_by(callee, w):
                 self._escape(value, w, _AtHand(touched=touched), _FAR)
@@ -131,6 +134,7 @@ class Escapes:
         if inputs:
             self._witness.read(inputs, w, ctx, site, certain=False)
         self._built_unseen(callee, args, w, site)
+        self._kept_unseen(callee, args, w)
         result = Unknown(Result(fresh(), wraps=self._has_optimizer(given, w)), method, frozenset(deps))
         result = self._breaks.forward(method or getattr(callee, "hint", ""), result, args, w, site)
         trained = self._graphs.called(result, callee, method, args, w) and not ctx.module.may_freeze
@@ -138,7 +142,42 @@ class Escapes:
         value = self._placement.called(result, callee, method, args, w)
         if trained and isinstance(value, Unknown):
             self._tensors.from_unknown(value, w, structured=True, requires_grad=True, is_leaf=False)
+        if isinstance(callee, Function) and callee.unit.is_generator and trains and touched:
+            return w.new(Sequence([], [], value, None, False, clears=frozenset(touched)))  # each time that it goes on
         return value
+
+    def _left_unfollowed(self, callee: Function, given: Iterable[Value], w: World, at_hand: _AtHand) -> None:
+        """A function of the project is called and not followed: its text tells what it may have changed."""
+        if self._reach.stands_aside(callee.unit):
+            return
+        mentioned = [value for value in closed_over(callee, w) if isinstance(value, Ref)]
+        for each in mentioned:
+            self._escape(each, w, at_hand, 3)
+        if self._reach.features_of_call(callee.unit) & Feature.MODE:
+            for value in (*map(w.resolve, given), *mentioned):
+                obj = w.get(value, Instance)
+                if isinstance(value, Ref) and obj is not None and obj.role.is_module:
+                    for part in self._modules.walk(value, w):
+                        w.write(part.id).training = None
+
+    def _kept_unseen(self, callee: Value, args: Arguments, w: World) -> None:
+        """A method is not followed: numbers that it binds anew are any, and lists and dicts may hold more."""
+        if not isinstance(callee, Function) or callee.owner is None or not args.positional:
+            return
+        ref, owner = w.resolve(args.positional[0]), callee.unit.class_unit
+        obj = w.get(ref, Instance)
+        if not isinstance(ref, Ref) or obj is None or owner is None:
+            return
+        methods = [owner.methods[name] for name in sorted(reached_from(owner.methods, [callee.unit.name]))]
+        bound = frozenset[str]().union(*(method.assigned_attributes for method in methods))
+        filled = bound.union(*(method.filled_attributes for method in methods))
+        for name in sorted(filled & obj.attrs.keys()):
+            value = w.resolve(obj.attrs[name])
+            held = w.get(value, Object)
+            if name in bound and isinstance(value, Const):
+                w.write(ref.id).attrs[name] = new_unknown("kept", name)
+            elif isinstance(value, Ref) and isinstance(held, (Sequence, Mapping)) and held.tail is None:
+                w.write(value.id).tail = new_unknown("kept", name)
 
     def _built_unseen(self, callee: Value, args: Arguments, w: World, site: Site) -> None:
         """An object is built by an ``__init__`` that is not followed: what it assigns may be anything.

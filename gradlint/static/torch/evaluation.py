@@ -275,12 +275,11 @@ class Evaluation:
         parts = self._tensors.tensors_in([*map(w.resolve, each_of(value)), *self._kept(ref, w)], w)
         if grad and all(_is_unrecorded(part, w) for part in parts):
             return  # the forward pass itself sees to it
-        key = fresh()
+        key, repeated = fresh(), bool(ctx.iteration)
         name = obj.cls.unit.name if obj.cls is not None else obj.name
         trained, groups = self._is_trained(ref, w), frozenset(self._modules.groups(ref, w))
         graph = united(self._graphs.reached(part, w) for part in parts)
         way = tuple(ctx.way(site))
-        repeated = bool(ctx.iteration)
         self._calls[key] = _Call(way, training, acting.mode_at, grad, trained, name, groups, graph, repeated, ctx.phase)
         if presumed:
             self._presumed[key] = None
@@ -477,6 +476,8 @@ def _is_unrecorded(part: Value, w: World) -> bool:
         return False
     if tensor.cut is not None:
         return tensor.cut.how == "no_grad" or not tensor.cut.trained
+    if tensor.requires_grad is None and tensor.deps:  # whether any are recorded there is not known
+        return all(getattr(w.find(key), "requires_grad", None) for key in tensor.deps)
     return tensor.requires_grad is False or not (tensor.deps or tensor.open)
 
 
