@@ -175,7 +175,7 @@ class Escapes:
             value = w.resolve(obj.attrs[name])
             held = w.get(value, Object)
             if name in bound and isinstance(value, Const):
-                w.write(ref.id).attrs[name] = new_unknown("kept", name)
+                w.write(ref.id).attrs[name] = new_unknown("kept", name, self._modules.groups(ref, w))
             elif isinstance(value, Ref) and isinstance(held, (Sequence, Mapping)) and held.tail is None:
                 w.write(value.id).tail = new_unknown("kept", name)
 

@@ -14,7 +14,7 @@ from gradlint.static.python.definitions import Definitions
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.contents import held
 from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.origins import AttributeOf, Batch, ItemOf, New, Parameter, Result
+from gradlint.static.state.origins import AttributeOf, Batch, ItemOf, New, Operation, Parameter, Result, UnaryOperation
 from gradlint.static.state.provenance import is_number
 from gradlint.static.state.values import NONE, Const, Instance, Mapping, Object, Ref, Sequence, Tensor, Unknown, Value
 from gradlint.static.state.world import World
@@ -130,7 +130,7 @@ class PlainTensors:
             w.write(value.id).placed = True
         if name in RANDOM:
             w.write(value.id).random = True
-        elif name == "torch.tensor" and isinstance(w.resolve(args.get(0) or Const(None)), Const):
+        elif name == "torch.tensor" and _is_computed(w.resolve(args.get(0) or Const(None))):
             w.write(value.id).size = "one"
 
     def filled(self, how: str, target: Value, w: World, ctx: Context) -> None:
@@ -254,3 +254,10 @@ def _is_input(value: Unknown) -> bool:
                 key = owner
             case _:
                 return False
+
+
+def _is_computed(value: Value) -> bool:
+    """Whether a value is one number: a constant, or what was computed of numbers; a setting may be a list as well."""
+    if isinstance(value, Unknown):
+        return isinstance(value.key, (Operation, UnaryOperation)) and is_number(value)
+    return isinstance(value, Const)

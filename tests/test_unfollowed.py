@@ -1,0 +1,120 @@
+"""What is known of a function that is too costly to follow where something calls it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from fixture_cases import cases_of
+
+from gradlint.rule import all_rules
+from gradlint.static.drive.analysis import analyze
+from gradlint.static.python.budget import Budget
+from gradlint.static.text.project import Project
+
+UNFOLLOWED = [
+    ("dropout_without_training", "silent, the same where nothing builds the module", "noise"),
+    ("eval_without_no_grad", "silent, a property is set, and the model asks it", "records"),
+    ("frozen_norm_drifts", "silent, train() keeps it frozen", "train"),
+    ("graph_freed", "each action of a memory has a graph of its own", "put_data"),
+    ("input_requires_grad", "style transfer optimises the input", "closure"),
+    ("missing_zero_grad", "a closure that forgets to clear, and one that clears", "clearing"),
+    ("missing_zero_grad", "silent, the generator that a loop goes over clears gradients", "cleared"),
+    ("missing_zero_grad", "silent, the generator that a loop goes over clears gradients", "losses"),
+    ("missing_zero_grad", "silent, the model is one of several by name, and None for any other name", "build"),
+    ("numpy_on_grad", "method that another file calls under no_grad", "detect"),
+]
+
+
+@pytest.mark.parametrize(("slug", "name", "function"), UNFOLLOWED, ids=lambda value: value[:40])
+def test_what_is_not_followed_makes_nothing_false(
+    slug: str, name: str, function: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = next(case for case in cases_of(slug) if case.name == name)
+    monkeypatch.setattr(Budget, "is_opaque", lambda _, unit: unit.name == function)
+    rules = [rule for rule in all_rules() if rule.default() or rule.name.replace("-", "_") == slug]
+    found = analyze(Project([tmp_path]), case.write(tmp_path), rules).findings
+    places = ((str(Path(each.location.filename).relative_to(tmp_path)), each.location.row, each.code) for each in found)
+    assert not Counter(places) - Counter(case.marks)
+
+
+NET = """\
+import torch
+from torch import nn, optim
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(3, 1)
+
+    def forward(self, batch):
+        return self.head(self.scaled(batch))
+
+    def scaled(self, batch):
+        return batch / 2
+
+net = Net()
+optimizer = optim.SGD(net.parameters(), lr=0.1)
+for x in torch.randn(8, 4, 3):
+    net(x).mean().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("function", ["__init__", "forward", "scaled"])
+def test_what_neither_trains_nor_clears_is_not_taken_to(
+    function: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Budget, "is_opaque", lambda _, unit: unit.name == function)
+    assert found_rows(tmp_path, NET, "GL201") == [NET[: NET.index("backward()")].count("\n") + 1]
+
+
+@pytest.mark.parametrize("cleared", ["net.zero_grad()", "[setattr(p, 'grad', None) for p in net.parameters()]"])
+def test_what_clears_what_it_mentions_may_do_so(cleared: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Budget, "is_opaque", lambda _, unit: unit.name == "begin")
+    text = NET.replace("    net(x)", "    begin()\n    net(x)")
+    assert not found_rows(tmp_path, text.replace("net = Net()", f"def begin():\n    {cleared}\n\nnet = Net()"), "GL201")
+
+
+HOLDING = """\
+from torch import nn
+
+class Base:
+    merged = []
+
+    def __init__(self, layer):
+        self.layer, self.merged = layer, []
+
+class Merging(nn.Module, Base):
+    def __init__(self, layer):
+        super().__init__()
+        Base.__init__(self, layer)
+
+    def merge(self, delta):
+        self.layer.weight.data += delta
+        self.merged.append(delta)
+
+    def unmerge(self):
+        while self.merged:
+            self.layer.weight.data -= self.merged.pop()
+"""
+
+
+@pytest.mark.parametrize("function", ["none", "__init__"])
+def test_what_an_initializer_assigns_is_not_what_the_class_has_of_that_name(
+    function: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unfollowed = f"Base.{function}"
+    monkeypatch.setattr(
+        Budget, "is_opaque", lambda _, unit: unit.class_unit and f"{unit.class_unit.name}.{unit.name}" == unfollowed
+    )
+    rows = [row for row, line in enumerate(HOLDING.splitlines(), 1) if ".data" in line]
+    assert found_rows(tmp_path, HOLDING, "GL110") == rows
+
+
+def found_rows(root: Path, text: str, code: str) -> list[int]:
+    """The rows of a program in which a rule reports something."""
+    (root / "main.py").write_text(text)
+    rules = [rule for rule in all_rules() if rule.code == code]
+    return [finding.location.row for finding in analyze(Project([root]), [root / "main.py"], rules).findings]
