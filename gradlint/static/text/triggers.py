@@ -115,8 +115,9 @@ ASIDE: Final = (
     | Feature.DISCARDED
     | Feature.REPEATED
     | Feature.KEEPS
+    | Feature.CLEARS
 )
-"""What code mentions that has to do neither with modules nor with gradients."""
+"""What code mentions that has to do neither with modules nor with gradients, or is told by other features as well."""
 
 _WALKED: Final = Feature.BACKWARD | Feature.DERIVATIVE
 _GRAPHS: Final = _WALKED | Feature.LOSS | Feature.MODE

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.guesses import CALLING_METHODS
 from gradlint.static.knowledge.torch_table import CALLING, may_freeze
+from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.dict_objects import DictObjects
 from gradlint.static.python.progress import Nested
 from gradlint.static.report.witness import Witness
@@ -80,6 +81,7 @@ class _AtHand:
 class Escapes:
     """Forgets what unknown code may have changed."""
 
+    _definitions: Definitions
     _effects: Effects
     _reach: Reach
     _witness: Witness
@@ -180,7 +182,7 @@ class Escapes:
                 w.write(value.id).tail = new_unknown("kept", name)
 
     def _built_unseen(self, callee: Value, args: Arguments, w: World, site: Site) -> None:
-        """An object is built by an ``__init__`` that is not followed: what it assigns may be anything.
+        """An object is built by an ``__init__`` that is not followed: what it assigns is not what its class has.
 
         A module has parameters then, unless that may freeze some itself.
         """
@@ -196,8 +198,9 @@ class Escapes:
             groups = frozenset([w.new(Group(True, opaque=True, made_at=site)).id])
             module = w.write(ref.id)
             module.opaque, module.groups = True, module.groups | groups
-        for name in sorted(callee.unit.assigned_attributes - obj.attrs.keys()):  # not what its class has of that name
-            w.write(ref.id).attrs[name] = Unknown(AttributeOf(ref, name), name, groups)
+        for name in sorted(callee.unit.assigned_attributes - obj.attrs.keys()):
+            if obj.cls is not None and self._definitions.attribute(obj.cls, name, w) is not None:
+                w.write(ref.id).attrs[name] = Unknown(AttributeOf(ref, name), name, groups)
 
     def _has_optimizer(self, given: Iterable[Value], w: World) -> bool:
         """Whether an optimizer is among some values."""
