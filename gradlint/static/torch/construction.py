@@ -144,11 +144,13 @@ class Construction:
 
     def kept(self, value: Value, w: World) -> None:
         """A layer is kept by a module, or its parameters are someone's business: it is not built for one call."""
-        obj = w.get(value, Instance)
-        if obj is not None and isinstance(value, Ref) and obj.in_forward:
-            w.write(value.id).in_forward = False
-            for child in list(self._modules.children(obj, w)):
-                self.kept(child, w)
+        for each in each_of(w.resolve(value)):
+            one = w.resolve(each)
+            obj = w.get(one, Instance)
+            if obj is not None and isinstance(one, Ref) and obj.in_forward:
+                w.write(one.id).in_forward = False
+                for child in list(self._modules.children(obj, w)):
+                    self.kept(child, w)
 
     def held(self, value: Value, container: Instance, w: World) -> None:
         """A layer is put into a container, which may be built for one call itself."""
