@@ -159,18 +159,22 @@ class Attributes:
         return Unknown(AttributeOf(owner, name), name) if known is None else known
 
     def lacks(self, owner: Value, name: str, w: World) -> bool:
-        """Whether an object of a class of the project is known to have no attribute of a name, whatever has run."""
+        """Whether an object of a class of the project is known to have no attribute of a name, whatever has run.
+
+        What ``__init__`` alone sets, and has not set on this way, is never there.
+        """
         obj = w.get(owner, Instance)
-        if obj is None or obj.cls is None or obj.role is not roles.PLAIN or name in obj.attrs or name.startswith("__"):
+        if obj is None or obj.cls is None or name in obj.attrs or name.startswith("__"):
             return False
         if any(other.startswith("<") for other in obj.attrs):  # it may have been given others
-            return False
-        if not self._definitions.is_whole(obj.cls):
             return False
         if self._definitions.attribute(obj.cls, name, w) is not None:
             return False
         own = [method for here in self._definitions.mro(obj.cls) for method in here.unit.methods.values()]
-        return not any(name in method.words and name in method.assigned_attributes for method in own)
+        setting = {method.name for method in own if name in method.words and name in method.assigned_attributes}
+        if setting and not (obj.born and setting == {"__init__"}):
+            return False
+        return self._definitions.is_whole(obj.cls, module=obj.role is roles.MODULE and bool(setting))
 
     def listed(self, value: Value, w: World) -> Ref | None:
         """The attributes as they are now, where a value is the ``__dict__`` of an object of a class of the project."""
@@ -315,10 +319,17 @@ class DeferredAttributes:
         return bool(self._running)
 
     def get(self, owner: Ref, cls: Class, name: str, w: World, ctx: Context) -> Value | None:
-        """What an attribute would be if a method that sets it had run; None if none sets it."""
+        """What an attribute would be if a method that sets it had run; None if none sets it.
+
+        What has built the object, and has not set it on this way, does so no more.
+        """
+        obj = w.get(owner, Instance)
+        built = obj is not None and obj.born
         for here in self._definitions.mro(cls):
             for method in here.unit.methods.values():
-                if name not in method.assigned_attributes or (method, name) in self._running or ctx.calls(method):
+                if name not in method.assigned_attributes or (built and method.name == "__init__"):
+                    continue
+                if (method, name) in self._running or ctx.calls(method):
                     continue
                 function = self._definitions.attribute(cls, method.name, w)
                 if not isinstance(function, Function) or function.unit is not method:

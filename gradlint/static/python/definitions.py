@@ -327,12 +327,19 @@ class Definitions:
                 if isinstance(base, External):
                     yield base.name
 
-    def is_whole(self, cls: Class) -> bool:
-        """Whether objects of a class have no attributes from outside, and none under names that are computed."""
+    def is_whole(self, cls: Class, *, module: bool = False) -> bool:
+        """Whether objects of a class have no attributes from outside, and none under names that are computed.
+
+        ``module`` leaves those aside that every module has.
+        """
         own = [base for base in self._lineage(cls, None) if isinstance(base, Class)]
         others = [base for base in self._lineage(cls, None) if not isinstance(base, Class)]
         return (
-            all(isinstance(base, External) and base.name in _WITHOUT_INIT for base in others)
+            all(
+                isinstance(base, External)
+                and (base.name in _WITHOUT_INIT or (module and self._domain.names.ends_lineage(base.name)))
+                for base in others
+            )
             and all(_SETTING.isdisjoint(here.unit.words) for here in own)
             and all(_words(decorator) == "dataclass" for here in own for decorator in here.unit.decorators)
             and not any(base.keyword is not None or base.star for here in own for base in here.unit.bases)

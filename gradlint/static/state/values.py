@@ -410,7 +410,7 @@ class Instance(Object):
     stepped: bool | None = fact(False)  #: of an optimizer: whether it has stepped
     scheduled_at: Site | None = fact(None, join=FIRST_OF_BOTH, same=SETTLED)
     """Of an optimizer: where a scheduler of it was stepped, on all the ways that led here."""
-    born: int = fact(0, join=GREATEST, same=SETTLED)  #: of an optimizer: the number at which it was built
+    born: int = fact(0, join=GREATEST, same=SETTLED)  #: the number at which it was built, where that is over
     drifts_at: Site | None = fact(None, join=FIRST_OF_BOTH, same=SETTLED)
     """Of a frozen module: where the outermost module was called that moved its statistics."""
     hooks: tuple[Hook, ...] = fact((), join=SHARED, same=HOOKS, points=OWN_HOOKS)

@@ -11,6 +11,7 @@ from gradlint.static.knowledge.torch_layers import LAYERS, LOSSES, OVERWRITES
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.state.context import Arguments, Context, Results
+from gradlint.static.state.origins import fresh
 from gradlint.static.state.values import (
     NONE,
     Class,
@@ -81,6 +82,7 @@ class TorchBuilding:
             self._construction.made(ref, w, ctx)
 
     def done(self, ref: Ref, w: World, ctx: Context) -> None:
+        w.write(ref.id).born = fresh()
         self._construction.built(ref, w, ctx)
 
     def is_trainable(self, ref: Ref, w: World) -> bool:
