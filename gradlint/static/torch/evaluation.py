@@ -428,16 +428,17 @@ class Evaluation:
     def left(self, values: Iterable[Value], w: World) -> None:
         """Code that cannot be followed has these values, and what they hold.
 
-        It may walk their graphs, so that nothing tells of an evaluation but what is known to be one.
+        It may walk their graphs: only what is known to be an evaluation is one, and nothing if it has the model, too.
         """
-        if not self._presumed:
+        if not self._calls:
             return
         values = [w.resolve(value) for value in values]
+        groups = frozenset[int]().union(*(self._modules.groups_in(v, w) for v in values if w.get(v, Instance)))
         held = [obj for key in reachable(values, w) if isinstance(obj := w.find(key), Tensor)]
         keys = frozenset[int]().union(*(tensor.calls for tensor in held if tensor.requires_grad is not False))
         unknown_ones = (value for value in self._tensors.tensors_in(values, w) if isinstance(value, Unknown))
         keys = keys.union(*(self._graphs.outputs_behind(v, w) for v in unknown_ones if self._graphs.follows(v, w)))
-        self._withdraw(keys & self._presumed.keys())
+        self._withdraw(k for k in keys if k in self._presumed or not groups.isdisjoint(self._calls[k].groups))
 
     def escaped(self, values: Iterable[Value], w: World) -> None:
         """Values left the code that is followed; those that carry a graph may be walked there."""
