@@ -248,8 +248,9 @@ class Binding:
                     sequence = w.get(value, Sequence)
                     if sequence is not None and sequence.items and sequence.tail is not None and not args.open:
                         args.positional += sequence.items  # these come first, however many there are
-                        sequence = Sequence([], [], sequence.tail, sequence.tail_site, False)
-                        value = w.new(sequence)
+                        others = Sequence([], [], sequence.tail, sequence.tail_site, False)
+                        others.end_with(sequence.ending)
+                        sequence, value = others, w.new(others)
                     args.rest = value if not args.open else None
                     args.open, args.last = True, sequence.ending if sequence is not None else None
                     if sequence is not None and sequence.tail is not None:

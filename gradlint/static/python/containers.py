@@ -264,13 +264,14 @@ class Filling:
             elif (
                 isinstance(index, Const)
                 and isinstance(index.value, int)
-                and -len(new.items) <= index.value < len(new.items)
+                and (0 if new.tail is not None else -len(new.items)) <= index.value < len(new.items)
             ):
                 new.items[index.value] = value
                 new.sites[index.value] = site
             else:
                 new.tail = value if new.tail is None else self._choices.either(new.tail, value, w)
                 new.tail_site = new.tail_site or site
+                new.end_with(value if index == Const(-1) else None)
         elif isinstance(obj, Mapping) and isinstance(owner, Ref):
             told_apart = isinstance(index, (Const, External)) or (isinstance(index, Unknown) and not ctx.peeled)
             self.put(owner, index if told_apart and not isinstance(index, slice) else None, value, w)
