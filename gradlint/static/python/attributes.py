@@ -152,7 +152,8 @@ class Attributes:
             key = Const(name)
             if name not in _CONTAINER_METHODS and key in obj.items:
                 return obj.items[key]
-            return Bound(owner, name)
+            method = name in _CONTAINER_METHODS or hasattr(dict, name)
+            return Bound(owner, name) if method else w.resolve(Unknown(AttributeOf(owner, name), name))
         if isinstance(obj, Instance):
             return self._of_instance(owner, obj, name, w, ctx, site)
         known = self._domain.attributes.get(owner, obj, name, w, ctx, site) if obj is not None else None
