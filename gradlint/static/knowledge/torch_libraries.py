@@ -56,10 +56,14 @@ def builds_module(name: str) -> bool:
     return _models(name) is not _NONE
 
 
+ANY_SCHEDULER: Final = "torch.optim.lr_scheduler.LRScheduler"
+_ANY: Final = {"torch.optim": "torch.optim.Optimizer", "torch.optim.lr_scheduler": ANY_SCHEDULER}
+
+
 def any_of(namespace: str) -> str | None:
     """What stands for a member of a library's namespace that is chosen by name when the program runs."""
-    if namespace == "torch.optim":
-        return "torch.optim.Optimizer"
+    if namespace in _ANY:
+        return _ANY[namespace]
     some = f"{namespace}.model"
     return some if builds_module(some) else None
 

@@ -10,6 +10,7 @@ from gradlint import events
 from gradlint.facts import Fact, known, unknown
 from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.ops import Dropout, Op
+from gradlint.static.knowledge.torch_libraries import ANY_SCHEDULER
 from gradlint.static.knowledge.torch_table import (
     AUTOCASTS,
     CLIPS,
@@ -320,7 +321,7 @@ class Externals:
     def _scheduler(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         optimizer = args.get(0, "optimizer") or NONE
         self._optimizers.scheduled(optimizer, w, site)
-        opaque = self._pace.may_count_batches(name, args, w, ctx)
+        opaque = name == ANY_SCHEDULER or self._pace.may_count_batches(name, args, w, ctx)
         return w.new(Instance(name=name, role=roles.SCHEDULER, args=(optimizer,), opaque=opaque), (site, ctx.key, name))
 
     def _passed_through(self, name: str, args: Arguments, w: World, ctx: Context, site: Site) -> Value:

@@ -275,7 +275,8 @@ class Optimizers:
         self, owner: Ref, obj: Instance, name: str, args: Arguments, w: World, ctx: Context, site: Site
     ) -> Value:
         """Call a method of a learning-rate scheduler."""
-        if name == "step" and not args.positional and not obj.name.endswith("ReduceLROnPlateau"):
+        by_measure = obj.name.endswith("ReduceLROnPlateau") or (obj.opaque and args.keywords)
+        if name == "step" and not args.positional and not by_measure:
             self._schedule(obj, w, ctx, site)
         return new_unknown("result of known")
 
