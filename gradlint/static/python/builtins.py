@@ -20,6 +20,7 @@ from gradlint.static.state.contents import clone
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
 from gradlint.static.state.origins import Among, AttributeOf, CopyOf, OptionAmong, Result, fresh
+from gradlint.static.state.provenance import is_numpys
 from gradlint.static.state.values import (
     NONE,
     Const,
@@ -478,12 +479,13 @@ class BuiltinCalls:
         return copy
 
     def _shallow(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
-        """``copy(value)``: another list, dict or object, which holds the same values."""
+        """``copy(value)``: another list, dict or object, which holds the same values; an array is copied with them."""
         original = w.resolve(args.get(0) or NONE)
         obj = w.get(original, Object)
-        if isinstance(obj, (Sequence, Mapping)) or (isinstance(obj, Instance) and obj.cls is not None):
+        own = isinstance(obj, Instance) and (obj.cls is not None or obj.role is roles.ARRAY)
+        if obj is not None and (own or isinstance(obj, (Sequence, Mapping))):
             return w.new(obj.copy())
-        return original
+        return self._copy(original, w) if isinstance(original, Unknown) and is_numpys(original) else original
 
     def _copy(self, original: Unknown, w: World) -> Unknown:
         """Something unknown that is another one than its original: a module has parameters and a mode of its own."""
