@@ -51,6 +51,10 @@ class Ownership:
     def __init__(self) -> None:
         self._last: tuple[int, object, int, dict[int, None]] = (0, None, 0, {})
         """The module to which something was added last, in which world, its attributes then, and its parameters."""
+        self._passed_over: dict[int, set[Site]] = {}
+        """The parameters of copies that an optimizer stepped without, and where that was built."""
+        self._of_their_own: set[int] = set()
+        """Those that an optimizer steps on some way."""
 
     def placed(self, owner: Ref, value: Value, w: World, site: Site) -> None:
         """A module or parameter is about to become an attribute of a module."""
@@ -94,6 +98,7 @@ class Ownership:
         if not own or w.unfollowed:
             return
         frozen = all(group.requires_grad is False and group.fed <= group.cleared for group in own)
+        self._has_its_own(obj.groups, w)
         late = None if any(group.opaque and group.prepared is None for group in own) else self._came_late(obj, own, w)
         event = events.OptimizerChecked(
             site=obj.made_at,
@@ -149,8 +154,21 @@ class Ownership:
                 continue
             # A copy may be a network of its own; it is trained in vain where the original is not trained at all.
             if group.placed > obj.born and group.beside & obj.groups and not (group.copied and reached):
-                return group
+                if not group.copied:
+                    return group
+                if key not in self._of_their_own and obj.made_at is not None:
+                    self._passed_over.setdefault(key, set()).add(obj.made_at)
+                    return group
         return None
+
+    def _has_its_own(self, groups: frozenset[int], w: World) -> None:
+        """Parameters are stepped: if they are those of a copy, it has an optimizer on some way, and may on others."""
+        for key in sorted(groups):
+            group = w.find(key)
+            if isinstance(group, Group) and group.copied:
+                self._of_their_own.add(key)
+                for site in self._passed_over.pop(key, ()):
+                    self._witness.withdraw(events.OptimizerChecked, site)
 
 
 def _optimizers(w: World) -> list[Instance]:
