@@ -20,6 +20,7 @@ from gradlint.static.state.origins import AnyOf, AttributeOf, ElementOf, ItemOf,
 from gradlint.static.state.provenance import built_from
 from gradlint.static.state.values import (
     ESCAPED,
+    NONE,
     Averages,
     Bound,
     Choice,
@@ -104,6 +105,7 @@ class Escapes:
     def call(self, callee: Value, args: Arguments, w: World, ctx: Context, site: Site, method: str = "") -> Value:
         """Call something that cannot be followed: it may do anything to the objects it is given."""
         w.unfollowed = w.unfollowed or not ctx.in_forward
+        w.raised = w.raised or callee == NONE
         given = list(args)
         if _calls_given(callee, method):
             self.handed(given, w, ctx)
