@@ -206,6 +206,9 @@ class DomainItems(Protocol):
         """Any one of what a container holds was read."""
         ...
 
+    def had_in_turn(self, row: Sequence, w: World, ctx: Context) -> None:
+        """A loop has each of the items of a list in turn."""
+
     def collected(self, ref: Ref, value: Value, w: World, ctx: Context, site: Site) -> None:
         """A value is put into a container."""
         ...

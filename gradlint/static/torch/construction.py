@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING, Literal
 
 import libcst as cst
@@ -17,6 +17,7 @@ from gradlint.static.python.expressions import Expressions
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.contents import held
 from gradlint.static.state.context import Context
+from gradlint.static.state.joining import MAX_ALTERNATIVES
 from gradlint.static.state.values import (
     Class,
     External,
@@ -57,6 +58,8 @@ class Construction:
     def __init__(self) -> None:
         self._read_out: Counter[int] = Counter()
         """How often the parameter groups of layers were read out of a container, and not put back."""
+        self._had_in_turn: set[int] = set()
+        """Those of layers that a loop over a list had in turn."""
 
     # --- Module.__init__
 
@@ -261,16 +264,36 @@ class Construction:
 
         The forward pass reads them to apply them.
         """
+        if not ctx.in_forward:
+            self._read_out.update(key for value, _ in held(container, w) for key in self._layers_of(value, w))
+
+    def had_in_turn(self, row: Sequence, w: World, ctx: Context) -> None:
+        """A loop has each layer of a list in turn: what it registers is followed where the layers are few."""
         if ctx.in_forward:
             return
-        for value, _ in held(container, w):
-            for each in each_of(value):
-                each = w.resolve(each)
-                obj = w.get(each, Object)
-                if isinstance(obj, Instance) and obj.role.is_module and isinstance(each, Ref):
-                    self._read_out.update(self._modules.groups(each, w))
-                elif isinstance(obj, Tensor) and obj.is_parameter:
-                    self._read_out.update(obj.groups)
+        layers = {w.resolve(one) for value, _ in held(row, w) for one in each_of(value)}
+        if len(layers) <= MAX_ALTERNATIVES and all(
+            isinstance(w.get(one, Object), (Instance, Tensor)) for one in layers
+        ):
+            self._had_in_turn.update(key for layer in layers for key in self._layers_of(layer, w))
+        else:
+            self.read_out(row, w, ctx)
+
+    def let_go(self, given: Iterable[Value], w: World) -> None:
+        """Code that cannot be followed was given values: it may register the layers that a loop had in turn."""
+        if self._had_in_turn:
+            layers = (key for value in given for key in self._layers_of(w.resolve(value), w))
+            self._read_out.update(key for key in layers if key in self._had_in_turn)
+
+    def _layers_of(self, value: Value, w: World) -> Iterator[int]:
+        """The parameters of the layers, and the parameters, among some values."""
+        for each in each_of(value):
+            each = w.resolve(each)
+            obj = w.get(each, Object)
+            if isinstance(obj, Instance) and obj.role.is_module and isinstance(each, Ref):
+                yield from self._modules.groups(each, w)
+            elif isinstance(obj, Tensor) and obj.is_parameter:
+                yield from obj.groups
 
     def puts_back(self, target: cst.CSTNode, value: cst.CSTNode, w: World, ctx: Context) -> bool:
         """Whether this is ``layers[i] = layers[i].to(device)``, where any layer of a list is changed in place."""

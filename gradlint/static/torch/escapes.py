@@ -113,6 +113,7 @@ class Escapes:
         self._retention.escaped(given, w)
         self._uses.escaped(given, w)
         self._evaluation.left([*given, callee], w)
+        self._construction.let_go(given, w)
         if isinstance(callee, Ref):
             given.append(callee)
         at_hand = _AtHand(set(callee.deps) if isinstance(callee, Unknown) else set())
