@@ -202,6 +202,8 @@ class Passes:
         tensor = w.get(root, Tensor)
         if tensor is not None:
             self._retention.walks(root, w)
+            self._memory.walked(tensor, w, ctx, site)
+            self._compared(tensor, w, ctx)
             self.free(tensor, False, w, site)
 
     def _walked(self, root: Value, w: World) -> Value:
