@@ -87,3 +87,23 @@ def test_what_it_calls_of_its_own_is_still_checked(tmp_path: Path) -> None:
         "    return value\n", "    if keep:\n        print(nn.Linear(2, 2)(value).numpy())\n    return value\n"
     )
     assert check(tmp_path, late + packs(40)) == ["GL501: print(nn.Linear(2, 2)(value).numpy())"]
+
+
+def test_what_a_function_has_around_it_is_given_to_it(tmp_path: Path) -> None:
+    around = "".join(f"        size_{number} = len(rows) + {number}\n" for number in range(2 * STEPS))
+    head = "import torch\nfrom torch import nn\n\n\ndef in_parts(net):\n    def parts(rows):\n" + around
+    head += "        return net(rows)\n\n    return parts\n\n\nrun = in_parts(nn.Linear(4, 1))\n"
+    shows = "".join(f"with torch.no_grad():\n    shown_{number} = run([1, 2])\n" for number in range(12))
+    assert check(tmp_path, head + shows + "print(run(torch.ones(4)).numpy())\n") == [
+        "GL501: print(run(torch.ones(4)).numpy())"
+    ]
+
+
+def test_what_is_idle_without_gradients_may_do_more_with_them(tmp_path: Path) -> None:
+    head = "import torch\nfrom torch import nn\n\nnet = nn.Linear(4, 1)\n\n\ndef run(rows):\n"
+    head += "".join(f"    size_{number} = len(rows) + {number}\n" for number in range(2 * STEPS))
+    head += "    return net(rows)\n\n\n"
+    shows = "".join(f"with torch.no_grad():\n    shown_{number} = run([1, 2])\n" for number in range(12))
+    assert check(tmp_path, head + shows + "print(run(torch.ones(4)).numpy())\n") == [
+        "GL501: print(run(torch.ones(4)).numpy())"
+    ]

@@ -257,8 +257,8 @@ class Calls:
         if entered and not forward:
             self._budget.leads_back(unit, ctx.since(unit))
         far = far or self._budget.circles(unit)
-        data = self._idleness.carries_data(unit, args, w)
-        if too_costly or (data and self._idleness.is_idle(unit) and not own):
+        data = self._idleness.carries_data(unit, (fn, *args), w)
+        if too_costly or (data and self._idleness.is_idle(unit, w) and not own):
             return [(w, self._by_header(fn, args, w, ctx, site))]
         if far or self._tires(unit, args, w, forward) or not unit.is_readable:
             return [(w, self._domain.escapes.call(fn, args, w, ctx, site))]
@@ -273,7 +273,7 @@ class Calls:
             results = self._generator(unit, w, here) if unit.is_generator else self.body(unit, w, here)
         finally:
             steps = self._budget.leaves()
-        self._idleness.ended(unit, steps, since, results, data=data)
+        self._idleness.ended(unit, steps, since, results, data=data, recorded=before is not False)
         outside = self._binding.around(fn, here)
         for world, value in results:
             self._domain.values.annotated(value, unit.node.returns, world, outside, returned=True)

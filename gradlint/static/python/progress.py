@@ -310,12 +310,13 @@ class Idleness:
 
     def __init__(self) -> None:
         self._costly: set[FunctionUnit] = set()
-        self._calls: Counter[FunctionUnit] = Counter()  #: costly ones that were given nothing of the domain's
-        self._steps: Counter[FunctionUnit] = Counter()  #: statements executed for these
+        self._calls: Counter[tuple[FunctionUnit, bool]] = Counter()
+        """Costly ones that were given nothing of the domain's, by whether gradients may have been enabled."""
+        self._steps: Counter[tuple[FunctionUnit, bool]] = Counter()  #: statements executed for these
         self._busy: set[FunctionUnit] = set()  #: functions of which one of these has made or changed something
 
     def carries_data(self, unit: FunctionUnit, given: Iterable[Value], w: World) -> bool:
-        """Whether a call of a function that has been costly is given nothing of the domain's."""
+        """Whether a function that has been costly is given nothing of the domain's, nor has such things around it."""
         if unit not in self._costly or unit in self._busy:
             return False
         values = [w.resolve(value) for value in given]
@@ -323,11 +324,17 @@ class Idleness:
             return False
         return not any(self._concerns(w.find(key)) for key in reachable(values, w))
 
-    def is_idle(self, unit: FunctionUnit) -> bool:
-        """Whether a function need not be followed where it is given nothing of the domain's."""
-        return self._calls[unit] >= ENOUGH and self._steps[unit] >= LONG and unit not in self._busy
+    def is_idle(self, unit: FunctionUnit, w: World) -> bool:
+        """Whether a function need not be followed where it is given nothing of the domain's.
 
-    def ended(self, unit: FunctionUnit, steps: int, since: int, results: Results, *, data: bool) -> None:
+        What was never called but where gradients are disabled may do more where they are not.
+        """
+        key = unit, w.grad is not False
+        return self._calls[key] >= ENOUGH and self._steps[key] >= LONG and unit not in self._busy
+
+    def ended(
+        self, unit: FunctionUnit, steps: int, since: int, results: Results, *, data: bool, recorded: bool
+    ) -> None:
         """A call has ended.
 
         Args:
@@ -336,6 +343,7 @@ class Idleness:
             since: the number at which it began.
             results: the worlds it has left, with what it returned.
             data: it was given nothing of the domain's.
+            recorded: gradients may have been enabled.
         """
         if steps < COSTLY:
             return
@@ -345,8 +353,8 @@ class Idleness:
         if any(obj.stamp > since and self._concerns(obj) for world, _ in results for obj in world.heap.values()):
             self._busy.add(unit)
             return
-        self._calls[unit] += 1
-        self._steps[unit] += steps
+        self._calls[unit, recorded] += 1
+        self._steps[unit, recorded] += steps
 
     def _concerns(self, obj: Object | None) -> bool:
         return obj is not None and self._domain.escapes.concerned(obj)
