@@ -18,7 +18,6 @@ from gradlint.static.state.joining import join, joined
 from gradlint.static.state.origins import AttributeOf, fresh
 from gradlint.static.state.provenance import dict_of
 from gradlint.static.state.values import (
-    ESCAPED,
     Bound,
     Choice,
     Class,
@@ -87,6 +86,9 @@ _CONTAINER_METHODS = frozenset(
         "find",
     ]
 )
+
+UNBUILT = "<unbuilt>"
+"""Beside the attributes of an object, the ``__init__`` of which was not followed."""
 
 
 class Attributes:
@@ -183,7 +185,7 @@ class Attributes:
         obj = w.get(owner, Instance) if owner is not None else None
         if obj is None or obj.cls is None or obj.role is not roles.PLAIN:
             return None
-        return w.new(Mapping({Const(name): held for name, held in obj.attrs.items() if name != ESCAPED}))
+        return w.new(Mapping({Const(name): held for name, held in obj.attrs.items() if not name.startswith("<")}))
 
     def dict_method(
         self, receiver: Unknown, owner: Ref, name: str, args: Arguments, w: World, ctx: Context, site: Site
@@ -325,7 +327,7 @@ class DeferredAttributes:
         What has built the object, and has not set it on this way, does so no more.
         """
         obj = w.get(owner, Instance)
-        built = obj is not None and obj.born
+        built = obj is not None and obj.born and UNBUILT not in obj.attrs
         for here in self._definitions.mro(cls):
             for method in here.unit.methods.values():
                 if name not in method.assigned_attributes or (built and method.name == "__init__"):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.guesses import CALLING_METHODS
 from gradlint.static.knowledge.torch_table import CALLING, may_freeze
+from gradlint.static.python.attributes import UNBUILT
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.dict_objects import DictObjects
 from gradlint.static.python.progress import Nested
@@ -195,6 +196,7 @@ class Escapes:
         obj = w.get(ref, Instance)
         if not isinstance(ref, Ref) or obj is None:
             return
+        w.write(ref.id).attrs[UNBUILT] = Const(True)
         groups = frozenset[int]()
         trainable = self._reach.features_of_call(callee.unit) & Feature.TRAINABLE
         if obj.role is roles.MODULE and not may_freeze(callee.unit.text) and trainable:

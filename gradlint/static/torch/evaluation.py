@@ -483,10 +483,7 @@ def _is_unrecorded(part: Value, w: World) -> bool:
 
 
 def _in_forward(ctx: Context) -> bool:
-    """Whether execution stands in a forward pass: in methods of a module, none of which puts it or a part into a mode.
-
-    What is called ``forward`` is one whatever it does.
-    """
+    """Whether execution stands in ``forward``, or in other methods of a module that put nothing into a mode."""
     here: Context | None = ctx
     evaluates = False
     while here is not None and here.in_forward:
