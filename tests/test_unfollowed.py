@@ -77,6 +77,57 @@ def test_what_clears_what_it_mentions_may_do_so(cleared: str, tmp_path: Path, mo
     assert not found_rows(tmp_path, text.replace("net = Net()", f"def begin():\n    {cleared}\n\nnet = Net()"), "GL201")
 
 
+TOLD = """\
+import torch
+from torch import nn
+
+class Clearing:
+    def before(self, fitter):
+        fitter.optimizer.zero_grad()
+
+class Base:
+    def begin(self):
+        self.prepare()
+
+    def prepare(self):
+        pass
+
+class Fitter(Base):
+    def __init__(self, callbacks):
+        self.callbacks = callbacks
+        self.net = nn.Linear(3, 1)
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+
+    def prepare(self):
+        self.optimizer.zero_grad()
+
+    def notify(self):
+        for callback in self.callbacks:
+            callback.before(self)
+
+    def tell(self, name):
+        for callback in self.callbacks:
+            getattr(callback, name)(self)
+
+    def fit(self, batches):
+        for batch in batches:
+            BEGINNING
+            self.net(batch).mean().backward()
+            self.optimizer.step()
+
+Fitter([Clearing()]).fit(torch.randn(4, 2, 3))
+"""
+
+
+@pytest.mark.parametrize("beginning", ["self.begin()", "self.notify()", 'self.tell("before")'])
+def test_what_calls_others_by_names_that_do_not_tell_so_may_clear(
+    beginning: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Budget, "is_opaque", lambda _, unit: f"self.{unit.name}(" in beginning)
+    assert not found_rows(tmp_path, TOLD.replace("BEGINNING", beginning), "GL201")
+    assert found_rows(tmp_path, TOLD.replace("BEGINNING", "pass"), "GL201")
+
+
 HOLDING = """\
 from torch import nn
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -219,11 +220,37 @@ class Escapes:
     def _may_train(self, callee: Value, given: Iterable[Value], w: World) -> bool:
         """Whether what is called may make backward passes and steps, or drop gradients.
 
-        A function of the project does only by what it leads to, which is known where it is not followed.
+        A function of the project does not if it leads to nothing that does, and is given nothing but modules, the
+        methods of which do not either, and data: with others, it may call what a subclass or a callback does.
         """
-        if not isinstance(callee, Function) or self._reach.features_of_call(callee.unit) & _TRAINING:
+        if not isinstance(callee, Function) or "getattr" in callee.unit.words:
             return True
-        return any(isinstance(w.resolve(value), (Function, Lambda, Bound, Partial)) for value in given)
+        if self._reach.features_of_call(callee.unit) & _TRAINING:
+            return True
+        values = [w.resolve(value) for value in given]
+        owner = w.get(values[0], Instance) if values and callee.owner is not None else None
+        of_module = owner is not None and owner.role.is_module
+        if not of_module and any(isinstance(value, Unknown) and not value.deps for value in values):
+            return True  # of what a module is given, nothing is called
+        words = callee.unit.words
+        return any(self._may_be_asked_to_train(value, words, w) for value in [*values, *closed_over(callee, w)])
+
+    def _may_be_asked_to_train(self, value: Value, words: AbstractSet[str], w: World) -> bool:
+        """Whether a function with these words may have a value train, or clear, by a name that does not tell so."""
+        obj = w.get(value, Instance)
+        if obj is None:
+            return isinstance(value, (Lambda, Bound, Partial))
+        if obj.cls is None:
+            return False
+        if not obj.role.is_module:
+            return True
+        held = (w.get(w.resolve(each), Instance) for each in obj.attrs.values())
+        if any(each is not None and each.cls is not None and not each.role.is_module for each in held):
+            return True
+        methods = self._definitions.methods(obj.cls)
+        named = methods.keys() & (words | {"forward", "__call__"})
+        asked = methods.keys() & frozenset[str]().union(*(methods.mentioned_by(name) for name in named))
+        return any(self._reach.features_of_call(methods[name]) & _TRAINING for name in asked)
 
     def handed(self, given: Iterable[Value], w: World, ctx: Context) -> None:
         """A library is given values: it calls the functions of the project among them."""
