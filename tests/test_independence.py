@@ -57,3 +57,48 @@ def test_what_a_rule_encloses_is_silenced_only_where_it_is_the_same_mistake(tmp_
         (5, "GL901"),
         (6, "GL901"),
     ]
+
+
+NETS = """\
+from madeup import monitor
+from torch import nn, randn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(3, 2)
+
+    def forward(self, x):
+        return self.head(x)
+
+
+held = monitor.Writer()
+held.note(Net().eval()(randn(2, 3)))
+"""
+USING = """\
+from nets import Net, held
+
+
+def first(x):
+    net = Net().eval()
+    out = net(x)
+    held.note(out)
+    print(held.last().argmax().item())
+
+
+def second(x):
+    net = Net().eval()
+    print(held.last().argmax(1).tolist())
+    print(net(x).argmax().item())
+"""
+
+
+def test_what_a_function_hands_to_an_object_of_a_file_is_forgotten_with_it(tmp_path: Path) -> None:
+    (tmp_path / "nets.py").write_text(NETS, encoding="utf-8")
+    path = tmp_path / "main.py"
+    path.write_text(USING, encoding="utf-8")
+    rules = [rule for rule in all_rules() if rule.code == "GL406"]
+    result = analyze(Project([tmp_path]), [path], rules)
+    assert not result.crashes
+    assert [finding.location.row for finding in result.findings] == [6, 14]

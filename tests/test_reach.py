@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import libcst as cst
 import pytest
 from fixture_cases import cases_of
 
@@ -229,3 +230,45 @@ def test_what_leads_to_modules_does_not_stand_aside(tmp_path: Path) -> None:
     found = Reach(project, lambda features: bool(features & Feature.NUMPY))
     functions = [unit for unit in project.module(tmp_path / "main.py").units if isinstance(unit, FunctionUnit)]
     assert [found.stands_aside(unit) for unit in functions] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("function", "leads"),
+    [
+        ("def look(batch):\n    return [None for one in batch if one]", False),
+        ("def look(batch):\n    return (batch or one).sum()", False),
+        ("def look(net):\n    return net.head", False),
+        ("def look(batch, *net: int):\n    return net", False),
+        ("def look(batch):\n    return net.head", True),
+        ("def look(batch):\n    return batch.net", True),
+    ],
+)
+def test_only_names_that_are_not_its_parameters_lead_from_a_function_to_statements(
+    function: str, leads: bool, tmp_path: Path
+) -> None:
+    text = "if __name__ == '__main__':\n    for net in (None or x).parts():\n        net.mean().backward()\n"
+    project, found = reach(tmp_path, main=f"{function}\n\n\n{text}")
+    (look,) = (unit for unit in project.module(tmp_path / "main.py").units if isinstance(unit, FunctionUnit))
+    assert bool(found.features(look) & Feature.BACKWARD) is leads
+
+
+def test_nor_do_parameters_of_a_function_around_it(tmp_path: Path) -> None:
+    around = "def look(net):\n    def inner():\n        return net\n    return inner\n"
+    project, found = reach(tmp_path, main=f"{around}\nfor net in x.parts():\n    net.backward()\n")
+    look = project.module(tmp_path / "main.py").units[0]
+    assert isinstance(look, FunctionUnit)
+    node = look.node.body.body[0]
+    assert isinstance(node, cst.FunctionDef)
+    assert not found.features_of_call(FunctionUnit.from_node(node, look)) & Feature.BACKWARD
+
+
+@pytest.mark.parametrize("bound", ["from far import net", "def net():\n    loss.backward()"])
+def test_a_parameter_is_not_what_a_file_has_of_its_name(bound: str, tmp_path: Path) -> None:
+    text = f"{bound}\n\ndef look(net):\n    return net()\n\ndef other():\n    return net()\n"
+    project, found = reach(tmp_path, main=text, far="def net():\n    loss.backward()\n")
+    look, other = project.module(tmp_path / "main.py").units[1:]
+    assert isinstance(look, FunctionUnit)
+    assert isinstance(other, FunctionUnit)
+    for features in (found.features, lambda unit: found.features_of_part(unit, unit.text)):
+        assert not features(look) & Feature.BACKWARD
+        assert features(other) & Feature.BACKWARD

@@ -122,6 +122,25 @@ def test_ledgers_keep_what_modules_noted() -> None:
     assert notes == {"in a module": 2}
 
 
+def test_ledgers_forget_what_is_said_anew_of_what_lasts_but_by_modules() -> None:
+    ledgers = Ledgers()
+    notes: dict[str, int] = ledgers.open()
+    sizes = ledgers.sizes()
+    notes |= {"by functions": 1, "by modules": 1, "by both": 1}
+    ledgers.keep(sizes)
+    notes["by functions"] = notes["by both"] = 2
+    sizes = ledgers.sizes()
+    notes["by modules"] = notes["by both"] = 3
+    ledgers.keep(sizes)
+    ledgers.trim()
+    assert notes == {"by functions": 1, "by modules": 3, "by both": 1}
+    sizes = ledgers.sizes()
+    notes["by both"] = 4
+    ledgers.keep(sizes)
+    ledgers.trim()
+    assert notes == {"by functions": 1, "by modules": 3, "by both": 4}
+
+
 class Note:
     """Counts how often it is looked up."""
 

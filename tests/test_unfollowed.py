@@ -23,6 +23,11 @@ UNFOLLOWED = [
     ("missing_zero_grad", "silent, the generator that a loop goes over clears gradients", "cleared"),
     ("missing_zero_grad", "silent, the generator that a loop goes over clears gradients", "losses"),
     ("missing_zero_grad", "silent, the model is one of several by name, and None for any other name", "build"),
+    (
+        "missing_zero_grad",
+        "silent, all optimizers in a dict of a library are cleared, and settings lie in others",
+        "reset",
+    ),
     ("numpy_on_grad", "method that another file calls under no_grad", "detect"),
 ]
 
@@ -126,6 +131,101 @@ def test_what_calls_others_by_names_that_do_not_tell_so_may_clear(
     monkeypatch.setattr(Budget, "is_opaque", lambda _, unit: f"self.{unit.name}(" in beginning)
     assert not found_rows(tmp_path, TOLD.replace("BEGINNING", beginning), "GL201")
     assert found_rows(tmp_path, TOLD.replace("BEGINNING", "pass"), "GL201")
+
+
+ASKED = """\
+import functools
+import torch
+from madeup import hook
+from torch import nn
+
+def clear(batch):
+    optimizer.zero_grad()
+
+class Clearing:
+    def __call__(self, batch):
+        optimizer.zero_grad()
+
+class Part(nn.Module):
+    def forward(self, batch):
+        optimizer.zero_grad()
+        return batch
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(3, 1)
+        self.asked = HELD
+
+    def begin(self, batch, asked=None):
+        BEGINNING
+
+net = Net()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x in torch.randn(8, 4, 3):
+    net.begin(x, GIVEN)
+    net.head(x).mean().backward()
+    optimizer.step()
+"""
+ASKS = "lambda batch: optimizer.zero_grad()"
+ASKING = [
+    ("Clearing()", "self.asked(batch)", "None"),
+    ('{"one": [Clearing()]}', 'self.asked["one"][0](batch)', "None"),
+    ("Part()", "self.asked(batch)", "None"),
+    ("clear", "self.asked(batch)", "None"),
+    (ASKS, "self.asked(batch)", "None"),
+    ("functools.partial(clear)", "self.asked(batch)", "None"),
+    ("hook", "self.asked(batch)", "None"),
+    ("None", "asked(batch)", "clear"),
+    ("None", "asked(batch)", ASKS),
+    ("None", "asked(batch)", "Clearing()"),
+    ("None", "asked(batch)", "hook"),
+]
+
+
+@pytest.mark.parametrize(("held", "beginning", "given"), ASKING)
+def test_a_method_of_a_model_may_have_what_is_at_hand_clear(
+    held: str, beginning: str, given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Budget, "is_opaque", lambda _, unit: unit.name == "begin")
+    text = ASKED.replace("BEGINNING", beginning)
+    assert not found_rows(tmp_path, text.replace("HELD", held).replace("GIVEN", given), "GL201")
+    assert found_rows(tmp_path, text.replace("HELD", "nn.Identity()").replace("GIVEN", "None"), "GL201")
+
+
+def test_what_does_not_train_makes_no_backward_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Budget, "is_opaque", lambda _, unit: unit.name in ("scaled", "forward"))
+    text = NET.replace("    net(x).mean().backward()\n", "    net.scaled(x)\n")
+    assert found_rows(tmp_path, text, "GL206") == [text[: text.index("optimizer.step")].count("\n") + 1]
+
+
+UNBUILT = """\
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, deep):
+        super().__init__()
+        self.head = nn.Linear(3, 1)
+        if deep:
+            self.body = nn.Linear(3, 3)
+
+net = Net(False)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x in torch.randn(8, 4, 3):
+    if hasattr(net, "body"):
+        optimizer.zero_grad()
+    net.head(x).mean().backward()
+    optimizer.step()
+"""
+
+
+def test_what_is_not_known_to_be_built_may_have_what_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert found_rows(tmp_path, UNBUILT, "GL201")
+    monkeypatch.setattr(Budget, "is_opaque", lambda _, unit: unit.name == "__init__")
+    assert not found_rows(tmp_path, UNBUILT, "GL201")
 
 
 HOLDING = """\

@@ -88,7 +88,7 @@ _CONTAINER_METHODS = frozenset(
 )
 
 UNBUILT = "<unbuilt>"
-"""Beside the attributes of an object, the ``__init__`` of which was not followed."""
+"""Beside the attributes of an object, the ``__init__`` of which was not followed: it may have others."""
 
 
 class Attributes:
@@ -327,7 +327,7 @@ class DeferredAttributes:
         What has built the object, and has not set it on this way, does so no more.
         """
         obj = w.get(owner, Instance)
-        built = obj is not None and obj.born and UNBUILT not in obj.attrs
+        built = obj is not None and obj.born
         for here in self._definitions.mro(cls):
             for method in here.unit.methods.values():
                 if name not in method.assigned_attributes or (built and method.name == "__init__"):

@@ -20,7 +20,6 @@ from gradlint.static.state.contents import clone
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
 from gradlint.static.state.origins import Among, AttributeOf, CopyOf, OptionAmong, Result, fresh
-from gradlint.static.state.provenance import is_numpys
 from gradlint.static.state.values import (
     NONE,
     Const,
@@ -485,7 +484,7 @@ class BuiltinCalls:
         own = isinstance(obj, Instance) and (obj.cls is not None or obj.role is roles.ARRAY)
         if obj is not None and (own or isinstance(obj, (Sequence, Mapping))):
             return w.new(obj.copy())
-        return self._copy(original, w) if isinstance(original, Unknown) and is_numpys(original) else original
+        return original
 
     def _copy(self, original: Unknown, w: World) -> Unknown:
         """Something unknown that is another one than its original: a module has parameters and a mode of its own."""

@@ -155,7 +155,7 @@ class Calls:
 
     def call(self, callee: Value, args: Arguments, w: World, ctx: Context, site: Site) -> Results:
         """Call any value."""
-        callee = self._domain.calls.prepared(self._choices.used(w.resolve(callee), w), w, site)
+        callee = self._domain.calls.prepared(w.resolve(callee), w, site)
         if isinstance(callee, Function):
             return self.function(callee, args, w, ctx, site)
         if isinstance(callee, Bound) and callee.function is not None:

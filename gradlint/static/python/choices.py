@@ -104,7 +104,7 @@ class Choices:
         return replace(value, conditions=tuple(conditions))
 
     def used(self, value: Value, w: World) -> Value:
-        """What a value turns out to be where it is called, computed with, indexed or unpacked: not None."""
+        """What a value turns out to be where it is called a method of, computed with, indexed or unpacked: not None."""
         if not isinstance(value, Choice) or NONE not in value.alternatives:
             return value
         rest = tuple(alternative for alternative in value.alternatives if alternative != NONE)

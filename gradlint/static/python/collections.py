@@ -93,7 +93,7 @@ class Collections:
         if isinstance(value, Const) and isinstance(value.value, str) and len(value.value) <= MAX_UNROLLED:
             return Items([Const(letter) for letter in value.value], self.never)
         if isinstance(obj, Sequence):
-            self._domain.items.had_in_turn(obj, w, ctx)
+            self._domain.items.read_out(obj, w, ctx, in_turn=True)
         optimizer = each_optimizer(value, w)
         if optimizer is not None:
             return Items([optimizer], self.never)

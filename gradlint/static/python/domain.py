@@ -202,12 +202,9 @@ class DomainItems(Protocol):
         """A part was taken of an object, by several indices perhaps."""
         ...
 
-    def read_out(self, container: Sequence | Mapping, w: World, ctx: Context) -> None:
-        """Any one of what a container holds was read."""
+    def read_out(self, container: Sequence | Mapping, w: World, ctx: Context, *, in_turn: bool = False) -> None:
+        """Any one of what a container holds was read; ``in_turn`` if a loop has each of them."""
         ...
-
-    def had_in_turn(self, row: Sequence, w: World, ctx: Context) -> None:
-        """A loop has each of the items of a list in turn."""
 
     def collected(self, ref: Ref, value: Value, w: World, ctx: Context, site: Site) -> None:
         """A value is put into a container."""

@@ -187,14 +187,30 @@ class Ledger(dict[K, V]):
     def __init__(self) -> None:
         super().__init__()
         self._lasting: set[K] = set()
+        self._before: dict[K, V] = {}  #: what lasting notes said before the entry point changed them
         self._trimmed = 0  #: how many notes were left when it was trimmed: the first ones, all of them lasting
 
-    def keep(self, since: int) -> None:
-        """What was noted when there were more than ``since`` notes is of a module, which outlives the entry point."""
-        self._lasting.update(self._behind(since))
+    def __setitem__(self, key: K, value: V) -> None:
+        if key in self._lasting:
+            self._before.setdefault(key, self[key])
+        super().__setitem__(key, value)
+
+    def size(self) -> tuple[int, int]:
+        """How many notes there are, and how many lasting ones have been changed; to be given to :meth:`keep`."""
+        return len(self), len(self._before)
+
+    def keep(self, since: tuple[int, int]) -> None:
+        """What was noted since it had this size is of a module, which outlives the entry point."""
+        notes, changed = since
+        self._lasting.update(self._behind(notes))
+        for key in list(self._before)[changed:]:
+            del self._before[key]
 
     def trim(self) -> None:
         """The entry point is done: drop all that nothing can ask for any more."""
+        for key, value in self._before.items():
+            super().__setitem__(key, value)
+        self._before.clear()
         for key in [key for key in self._behind(self._trimmed) if key not in self._lasting]:
             del self[key]
         self._trimmed = len(self)
@@ -216,11 +232,11 @@ class Ledgers:
         self._all.append(made)  # type: ignore[arg-type]
         return made
 
-    def sizes(self) -> list[int]:
-        """How many notes there are; to be given to :meth:`keep`."""
-        return [len(each) for each in self._all]
+    def sizes(self) -> list[tuple[int, int]]:
+        """How much there is in each; to be given to :meth:`keep`."""
+        return [each.size() for each in self._all]
 
-    def keep(self, since: list[int]) -> None:
+    def keep(self, since: list[tuple[int, int]]) -> None:
         """See :meth:`Ledger.keep`."""
         for each, size in zip(self._all, since, strict=True):
             each.keep(size)

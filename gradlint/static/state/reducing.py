@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _LOST_MODEL = 40  #: what it weighs that a model of the project would be forgotten
-_OTHER_TURN = 1000  #: that what only some iterations do was done in the one world and not in the other
 
 _Difference = tuple[int, "tuple[Value, Value] | None"]
 """How much a difference matters, and the two values if they are such that a choice between them tells all of it."""
@@ -232,24 +231,8 @@ def agree(a: World, b: World, live: Live | None = None) -> bool:
 
 
 def distance(a: World, b: World, live: Live | None = None) -> int:
-    """How much two worlds disagree about what matters; 0 when they agree.
-
-    Where they do, and have the same objects in other states, an iteration that takes a branch is joined with one that
-    passes it last of all: what comes next may ask the same again, as a step and the clearing behind it do.
-    """
-    weights = sum(weight for weight, _ in _differences(a, b, live))
-    return weights + _OTHER_TURN if weights and _take_turns(a, b) else weights
-
-
-def _take_turns(a: World, b: World) -> bool:
-    """Whether a branch that some iterations are sure to take, and others to pass, was taken in one world only.
-
-    It is nothing but a turn where no object holds another one than before.
-    """
-    if a.turns == b.turns or all(b.turns.get(turn, taken) is taken for turn, taken in a.turns.items()):
-        return False
-    held = ((x, y) for _, x, y in a.disagreements(b) if isinstance(x, Instance) and isinstance(y, Instance))
-    return not any(any(True for _ in _instances_differ(x, y, a, b)) for x, y in held)
+    """How much two worlds disagree about what matters; 0 when they agree."""
+    return sum(weight for weight, _ in _differences(a, b, live))
 
 
 def reduce(worlds: list[World], limit: int, live: Live | None = None) -> list[World]:

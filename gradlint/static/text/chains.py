@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Mapping
 from functools import lru_cache
+from keyword import iskeyword
 from typing import NamedTuple
 
 from gradlint.syntax import TextError, parse
@@ -21,6 +22,10 @@ _BOUND = re.compile(
     r"|^[ \t]*+((?:[\w,()*]|[ \t]++(?=[\w,()*]))++)[ \t]*+(?::[^=\n]++)?=(?!=)"
 )
 _LOOP = re.compile(r"\b(?:for|as)[ \t]++((?:(?!(?:as|for|in)\b)\w++|[()*]|[ \t]++(?=[\w()*]))++)[ \t]*+(?:in\b|:|,)")
+_HEADER = re.compile(r"\bdef\s+\w+(?:\[[^\]]*\])?\s*\(")
+_PARAMETER = re.compile(r"(?:\s|#[^\n]*\n|[*/],?)*(\w+)")
+_MARK = re.compile(r"[\[({\])},]|\"[^\"\n]*\"|'[^'\n]*'|#[^\n]*")
+_OPENING, _CLOSING = frozenset("[({"), frozenset("])}")
 _WORD = re.compile(r"[^\W\d]\w*")
 _BRACES = re.compile(r"\{([^{}]+)\}")
 _SPACE = re.compile(r"\s+|\([^()]*\)")  # behind super, too
@@ -43,7 +48,7 @@ def chains_in(text: str) -> tuple[Chain, ...]:
     """The chains of a text, each once, in the order in which they first stand there."""
     found: dict[Chain, None] = {}
     for chain, called, f_string in dict.fromkeys(_CHAIN.findall(text)):
-        if chain:
+        if chain and not iskeyword(chain):
             plain = chain if chain.isidentifier() else _SPACE.sub("", chain)
             found[Chain(tuple(plain.split(".")), bool(called))] = None
         elif f_string:
@@ -62,6 +67,22 @@ def assigned_in(text: str) -> set[str]:
     bound = {word for groups in _BOUND.findall(text) for group in groups for word in words_in(group)}
     bound.update(word for group in _LOOP.findall(text) for word in words_in(group))
     return bound
+
+
+def parameters_in(text: str) -> set[str]:
+    """The names of the parameters of a function."""
+    header = _HEADER.search(text)
+    found: set[str] = set()
+    depth, place = 1, header.end() if header else len(text)
+    while depth and (name := _PARAMETER.match(text, place)):
+        found.add(name[1])
+        place = name.end()
+        for mark in _MARK.finditer(text, place):
+            depth += (mark[0] in _OPENING) - (mark[0] in _CLOSING)
+            place = mark.end()
+            if not depth or (depth == 1 and mark[0] == ","):
+                break
+    return found
 
 
 @lru_cache(maxsize=8)

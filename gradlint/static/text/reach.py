@@ -6,13 +6,12 @@ need not be executed, nor even parsed.  Which code of other files leads to those
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from gradlint.static.text.chains import Chain, assigned_in, chains_in
+from gradlint.static.text.chains import Chain, assigned_in, chains_in, parameters_in
 from gradlint.static.text.definition_units import ClassUnit, FunctionUnit, header_of
 from gradlint.static.text.registries import Registrations
 from gradlint.static.text.scopes import Scope
@@ -25,10 +24,6 @@ if TYPE_CHECKING:
 
 _HOPS = 3  #: from name to name, to what is near by
 _NEAR = 200  #: units that are looked at before a thorough search
-_HEADER = re.compile(r"\bdef\s+\w+(?:\[[^\]]*\])?\s*\(")
-_PARAMETER = re.compile(r"(?:\s|#[^\n]*\n|[*/],?)*(\w+)")
-_MARK = re.compile(r"[\[({\])},]|\"[^\"\n]*\"|'[^'\n]*'|#[^\n]*")
-_OPENING, _CLOSING = frozenset("[({"), frozenset("])}")
 
 
 class Reach:
@@ -289,21 +284,5 @@ def _chains_of(unit: Unit) -> Iterable[Chain]:
         parts = (chain for part in unit.body for chain in _chains_of(part))
         return dict.fromkeys((*chains_in(header_of(unit)), *parts))
     chains = () if unit.is_import else chains_in(unit.text)
-    parameters = _parameters(unit.text) if isinstance(unit, FunctionUnit) else set()
+    parameters = parameters_in(unit.text) if isinstance(unit, FunctionUnit) else set()
     return [chain for chain in chains if chain.parts[0] not in parameters]
-
-
-def _parameters(text: str) -> set[str]:
-    """The names of the parameters of a function."""
-    header = _HEADER.search(text)
-    found: set[str] = set()
-    depth, place = 1, header.end() if header else len(text)
-    while depth and (name := _PARAMETER.match(text, place)):
-        found.add(name[1])
-        place = name.end()
-        for mark in _MARK.finditer(text, place):
-            depth += (mark[0] in _OPENING) - (mark[0] in _CLOSING)
-            place = mark.end()
-            if not depth or (depth == 1 and mark[0] == ","):
-                break
-    return found

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, NamedTuple
 
 from gradlint.static.knowledge.torch_table import TEST_SETUPS, TRAINING_STEPS, returns_new
-from gradlint.static.text.chains import Chain, assigned_in, chains_in
+from gradlint.static.text.chains import Chain, assigned_in, chains_in, parameters_in
 from gradlint.static.text.definition_units import ClassUnit, FunctionUnit, header_of, leaves, reached_from
 from gradlint.static.text.index import (
     AMENDED,
@@ -88,7 +89,7 @@ class Scope:
         if unit.is_import or text.startswith(('"', "'")):
             return ()
         bound = assigned_in(text) | {chain.parts[0] for chain in chains_in(text)}
-        return bound - self.foreign.names.keys() - self.links.keys()
+        return bound - {""} - self.foreign.names.keys() - self.links.keys()
 
     def mentions(self, unit: Unit) -> Feature:
         """The features of a unit's own text."""
@@ -136,7 +137,7 @@ class Scope:
     def of_text(self, unit: FunctionUnit, text: str, *, definitions: bool = False) -> Feature:
         """The features of some text of a function, and of what that leads to, or of the definitions among that."""
         chains = chains_in(text)
-        named = self._leads_to(chains)
+        named = self._leads_to(chains, _parameters_around(unit))
         if definitions:
             named = tuple(other for other in named if isinstance(other, (FunctionUnit, ClassUnit)))
         return self._of_call(unit, self._tell(unit, text, chains), named)
@@ -189,17 +190,18 @@ class Scope:
                 parts = [self._leads_to(chains_in(header_of(unit))), *map(self._named_by, unit.body)]
                 known = tuple(dict.fromkeys(unit for part in parts for unit in part))
             else:
-                known = self._leads_to(_chains(unit))
+                known = self._leads_to(_chains(unit), _parameters_around(unit))
             self._named[unit] = known
         return known
 
-    def _leads_to(self, chains: Iterable[Chain]) -> tuple[Unit, ...]:
+    def _leads_to(self, chains: Iterable[Chain], hiding: AbstractSet[str] = frozenset()) -> tuple[Unit, ...]:
         found: dict[Unit, None] = {}
         for chain in chains:
-            for part in chain.parts:
+            hidden = chain.parts[0] in hiding
+            for part in chain.parts[hidden:]:
                 found.update(dict.fromkeys(self._many.get(part) or self.defined.get(part) or ()))
             first = chain.parts[0] or chain.parts[1]
-            if first in self.links or first not in self.defined:
+            if not hidden and (first in self.links or first not in self.defined):
                 found.update(dict.fromkeys(self.targets(chain)))
         return tuple(found)
 
@@ -336,3 +338,14 @@ def _together(parts: Sequence[_Told]) -> _Told:
 
 def _chains(unit: Unit) -> tuple[Chain, ...]:
     return () if unit.is_import else chains_in(unit.text)
+
+
+def _parameters_around(unit: Unit) -> AbstractSet[str]:
+    """The parameters of a function and of those that it stands in: they hide variables of the file."""
+    found: set[str] = set()
+    around: Unit | None = unit
+    while around is not None:
+        if isinstance(around, FunctionUnit):
+            found |= parameters_in(around.text)
+        around = around.parent
+    return found

@@ -234,7 +234,6 @@ class TorchItems:
         self.set_in = self._layers.set_item
         self.remove = self._layers.remove
         self.read_out = self._construction.read_out
-        self.had_in_turn = self._construction.had_in_turn
         self.collected = self._retention.collected
         self.several = self._tensors.several
         self.selection = self._tensors.selection

@@ -259,25 +259,20 @@ class Construction:
         own = any(unit.class_unit is cls.unit for cls in self._definitions.mro(obj.cls))
         return put_at if own else kept_at
 
-    def read_out(self, container: Sequence | Mapping, w: World, ctx: Context) -> None:
+    def read_out(self, container: Sequence | Mapping, w: World, ctx: Context, *, in_turn: bool = False) -> None:
         """Any one of what a container holds was read: which of its layers get registered is not followed then.
 
-        The forward pass reads them to apply them.
+        It is where a loop has few of them in turn. The forward pass reads them to apply them.
         """
-        if not ctx.in_forward:
-            self._read_out.update(key for value, _ in held(container, w) for key in self._layers_of(value, w))
-
-    def had_in_turn(self, row: Sequence, w: World, ctx: Context) -> None:
-        """A loop has each layer of a list in turn: what it registers is followed where the layers are few."""
         if ctx.in_forward:
             return
-        layers = {w.resolve(one) for value, _ in held(row, w) for one in each_of(value)}
-        if len(layers) <= MAX_ALTERNATIVES and all(
-            isinstance(w.get(one, Object), (Instance, Tensor)) for one in layers
-        ):
-            self._had_in_turn.update(key for layer in layers for key in self._layers_of(layer, w))
+        layers = [w.resolve(one) for value, _ in held(container, w) for one in each_of(value)]
+        keys = [key for layer in layers for key in self._layers_of(layer, w)]
+        known = all(isinstance(w.get(layer, Object), (Instance, Tensor)) for layer in layers)
+        if in_turn and known and len(set(layers)) <= MAX_ALTERNATIVES:
+            self._had_in_turn.update(keys)
         else:
-            self.read_out(row, w, ctx)
+            self._read_out.update(keys)
 
     def let_go(self, given: Iterable[Value], w: World) -> None:
         """Code that cannot be followed was given values: it may register the layers that a loop had in turn."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.guesses import CALLING_METHODS
+from gradlint.static.knowledge.torch_libraries import is_harmless
 from gradlint.static.knowledge.torch_table import CALLING, may_freeze
 from gradlint.static.python.attributes import UNBUILT
 from gradlint.static.python.definitions import Definitions
@@ -168,7 +169,7 @@ class Escapes:
                         w.write(part.id).training = None
 
     def _kept_unseen(self, callee: Value, args: Arguments, w: World) -> None:
-        """A method is not followed: numbers that it binds anew are any, and lists and dicts may hold more."""
+        """A method is not followed: numbers and tuples that it binds are any, and lists and dicts may hold more."""
         if not isinstance(callee, Function) or callee.owner is None or not args.positional:
             return
         ref, owner = w.resolve(args.positional[0]), callee.unit.class_unit
@@ -181,8 +182,9 @@ class Escapes:
         for name in sorted(filled & obj.attrs.keys()):
             value = w.resolve(obj.attrs[name])
             held = w.get(value, Object)
-            if name in bound and isinstance(value, Const):
-                w.write(ref.id).attrs[name] = new_unknown("kept", name, self._modules.groups(ref, w))
+            if isinstance(value, Const) or (isinstance(held, Sequence) and not held.mutable):
+                if name in bound:
+                    w.write(ref.id).attrs[name] = new_unknown("kept", name, self._modules.groups(ref, w))
             elif isinstance(value, Ref) and isinstance(held, (Sequence, Mapping)) and held.tail is None:
                 w.write(value.id).tail = new_unknown("kept", name)
 
@@ -220,32 +222,30 @@ class Escapes:
     def _may_train(self, callee: Value, given: Iterable[Value], w: World) -> bool:
         """Whether what is called may make backward passes and steps, or drop gradients.
 
-        A function of the project does not if it leads to nothing that does, and is given nothing but modules, the
-        methods of which do not either, and data: with others, it may call what a subclass or a callback does.
+        A method of a module does not if it leads to nothing that does, and has nothing at hand but data and modules,
+        the methods of which do not either: with others, it may call what a subclass or a callback does.
         """
-        if not isinstance(callee, Function) or "getattr" in callee.unit.words:
-            return True
-        if self._reach.features_of_call(callee.unit) & _TRAINING:
+        if not isinstance(callee, Function) or callee.owner is None or "getattr" in callee.unit.words:
             return True
         values = [w.resolve(value) for value in given]
-        owner = w.get(values[0], Instance) if values and callee.owner is not None else None
-        of_module = owner is not None and owner.role.is_module
-        if not of_module and any(isinstance(value, Unknown) and not value.deps for value in values):
-            return True  # of what a module is given, nothing is called
-        words = callee.unit.words
-        return any(self._may_be_asked_to_train(value, words, w) for value in [*values, *closed_over(callee, w)])
+        receiver = w.get(values[0], Instance) if values else None
+        if receiver is None or not receiver.role.is_module or self._reach.features_of_call(callee.unit) & _TRAINING:
+            return True
+        if any(isinstance(value, (Function, Lambda, Bound, Partial, External)) for value in values):
+            return True
+        around = closed_over(callee, w)
+        return any(self._may_be_asked(value, callee.unit.words, w) for value in _at_hand([*values, *around], w))
 
-    def _may_be_asked_to_train(self, value: Value, words: AbstractSet[str], w: World) -> bool:
+    def _may_be_asked(self, value: Value, words: AbstractSet[str], w: World) -> bool:
         """Whether a function with these words may have a value train, or clear, by a name that does not tell so."""
+        if isinstance(value, Function):
+            return bool(self._reach.features_of_call(value.unit) & _TRAINING)
         obj = w.get(value, Instance)
         if obj is None:
-            return isinstance(value, (Lambda, Bound, Partial))
+            return isinstance(value, (Lambda, Bound, Partial)) or (isinstance(value, External) and _is_foreign(value))
         if obj.cls is None:
             return False
         if not obj.role.is_module:
-            return True
-        held = (w.get(w.resolve(each), Instance) for each in obj.attrs.values())
-        if any(each is not None and each.cls is not None and not each.role.is_module for each in held):
             return True
         methods = self._definitions.methods(obj.cls)
         named = methods.keys() & (words | {"forward", "__call__"})
@@ -357,10 +357,11 @@ class Escapes:
         else:
             at_hand.touched |= obj.groups
         for attr in list(obj.attrs.values()) if depth and obj.role is not roles.LOSS else ():
-            inner = w.get(w.resolve(attr), Instance)
-            told = inner is not None and (inner.role.is_model or inner.role is roles.OPTIMIZER)
-            within = inner is not None and inner.cls is not None and inner.role is roles.PLAIN and depth >= _FAR
-            if (told and depth > 1) or within:
+            inner = w.get(w.resolve(attr), Object)
+            of_torch = isinstance(inner, Instance) and (inner.role.is_model or inner.role is roles.OPTIMIZER)
+            told = of_torch or isinstance(inner, (Sequence, Mapping))
+            within = isinstance(inner, Instance) and inner.cls is not None and inner.role is roles.PLAIN
+            if (told and depth > 1) or (within and depth >= _FAR):
                 self._escape(w.resolve(attr), w, at_hand, depth - 2)
 
     def _called_again(self, module: Ref, w: World) -> None:
@@ -383,6 +384,29 @@ def _tensor(ref: Ref, tensor: Tensor, w: World, at_hand: _AtHand) -> None:
         at_hand.touched |= tensor.groups
     else:
         at_hand.inputs |= tensor.groups
+
+
+def _at_hand(values: Iterable[Value], w: World) -> Iterator[Value]:
+    """Some values, and what they hold."""
+    seen: set[Value] = set()
+    queue = list(values)
+    while queue:
+        for value in each_of(w.resolve(queue.pop())):
+            value = w.resolve(value)
+            if value in seen:
+                continue
+            seen.add(value)
+            yield value
+            obj = w.get(value, Object)
+            if isinstance(obj, Instance):
+                queue += obj.attrs.values()
+            elif isinstance(obj, (Sequence, Mapping)):
+                queue += obj.parts()
+
+
+def _is_foreign(value: External) -> bool:
+    """Whether something outside the project is of a library of which nothing is known."""
+    return not value.name.startswith(("torch", "builtins.")) and not is_harmless(value.name)
 
 
 def _calls_given(callee: Value, method: str) -> bool:
