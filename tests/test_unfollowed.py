@@ -146,10 +146,24 @@ class Clearing:
     def __call__(self, batch):
         optimizer.zero_grad()
 
+class Telling:
+    def before(self, batch):
+        optimizer.zero_grad()
+
+def tell(asked, batch):
+    asked.before(batch)
+
+def restart(asked, batch):
+    asked.restart(batch)
+
 class Part(nn.Module):
     def forward(self, batch):
         optimizer.zero_grad()
         return batch
+
+class Named(nn.Module):
+    def restart(self, batch):
+        optimizer.zero_grad()
 
 class Net(nn.Module):
     def __init__(self):
@@ -171,7 +185,10 @@ ASKS = "lambda batch: optimizer.zero_grad()"
 ASKING = [
     ("Clearing()", "self.asked(batch)", "None"),
     ('{"one": [Clearing()]}', 'self.asked["one"][0](batch)', "None"),
+    ("Telling()", "tell(self.asked, batch)", "None"),
     ("Part()", "self.asked(batch)", "None"),
+    ("Named()", "restart(self.asked, batch)", "None"),
+    ("Named()", "getattr(self.asked, batch.name)(batch)", "None"),
     ("clear", "self.asked(batch)", "None"),
     (ASKS, "self.asked(batch)", "None"),
     ("functools.partial(clear)", "self.asked(batch)", "None"),
@@ -188,9 +205,68 @@ def test_a_method_of_a_model_may_have_what_is_at_hand_clear(
     held: str, beginning: str, given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Budget, "is_opaque", lambda _, unit: unit.name == "begin")
-    text = ASKED.replace("BEGINNING", beginning)
-    assert not found_rows(tmp_path, text.replace("HELD", held).replace("GIVEN", given), "GL201")
-    assert found_rows(tmp_path, text.replace("HELD", "nn.Identity()").replace("GIVEN", "None"), "GL201")
+    text = ASKED.replace("BEGINNING", beginning).replace("HELD", held).replace("GIVEN", given)
+    assert not found_rows(tmp_path, text, "GL201")
+    plain = ASKED.replace("BEGINNING", "print(batch)").replace("HELD", "nn.Identity()").replace("GIVEN", "None")
+    assert found_rows(tmp_path, plain, "GL201")
+
+
+def test_what_a_function_is_given_and_is_not_known_may_clear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Budget, "is_opaque", lambda _, unit: unit.name == "begin")
+    begin = "from madeup import trainer\n\ndef begin(net, given):\n    given.restart(net)\n\n"
+    text = begin + NET.replace("    net(x).mean()", "    begin(net, trainer.current())\n    net(x).mean()")
+    assert not found_rows(tmp_path, text, "GL201")
+
+
+COUNTING = """\
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(3, 1)
+        self.seen = SEEN
+
+    def begin(self, batch):
+        self.seenBINDS
+
+    def forward(self, batch):
+        return self.head(batch)
+
+net = Net()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x in torch.randn(8, 4, 3):
+    net.begin(x)
+    if net.seenASKED:
+        optimizer.zero_grad()
+    net(x).mean().backward()
+    optimizer.step()
+"""
+
+
+BOUND = [
+    ("0", " = len(batch)", ""),
+    ("()", " = (len(batch),)", ""),
+    ("(0,)", " = (len(batch),)", "[0]"),
+    ("[]", " = [len(batch)]", ""),
+    ("[0]", " = [len(batch)]", "[0]"),
+    ("[]", ".append(batch)", ""),
+    ("[0]", "[0] = len(batch)", "[0]"),
+    ('{"last": 0}', ' = {"last": len(batch)}', '["last"]'),
+    ('{"last": 0}', '["last"] = len(batch)', '["last"]'),
+    ('{"last": 0}', '["first"] = len(batch)', '.get("first")'),
+]
+
+
+@pytest.mark.parametrize(("seen", "binds", "asked"), BOUND)
+def test_what_a_method_binds_anew_is_any(
+    seen: str, binds: str, asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Budget, "is_opaque", lambda _, unit: unit.name == "begin")
+    text = COUNTING.replace("SEEN", seen).replace("ASKED", asked)
+    assert not found_rows(tmp_path, text.replace("BINDS", binds), "GL201")
+    assert found_rows(tmp_path, text.replace("self.seenBINDS", "pass"), "GL201")
 
 
 def test_what_does_not_train_makes_no_backward_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,8 @@ from gradlint.syntax import TextError, parse
 
 _STRING = r"'''(?:[^\\]|\\.)*?'''|\"\"\"(?:[^\\]|\\.)*?\"\"\"|'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\""
 _CHAIN = re.compile(
-    rf"((?:super\([^()]*\)\s*)?(?:\.\s*)?(?<!\w)[^\W\d]\w*(?:\s*\.\s*[^\W\d]\w*)*(?!\w|[\"']))(\s*\()?"
+    r"((?:super\([^()]*\)\s*)?(?:\.\s*)?(?<!\w)(?<!\bdef )(?<!\bclass )"
+    rf"[^\W\d]\w*(?:\s*\.\s*[^\W\d]\w*)*(?!\w|[\"']))(\s*\()?"
     rf"|(\b(?:[fFtT][rR]?|[rR][fFtT])(?:{_STRING}))|(?<!\w)[rRbBuU]{{0,2}}(?:{_STRING})|#[^\n]*",
     re.DOTALL,
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -169,7 +168,7 @@ class Escapes:
                         w.write(part.id).training = None
 
     def _kept_unseen(self, callee: Value, args: Arguments, w: World) -> None:
-        """A method is not followed: numbers and tuples that it binds are any, and lists and dicts may hold more."""
+        """A method is not followed: numbers, lists and dicts that it binds are any; what it fills may hold others."""
         if not isinstance(callee, Function) or callee.owner is None or not args.positional:
             return
         ref, owner = w.resolve(args.positional[0]), callee.unit.class_unit
@@ -182,11 +181,11 @@ class Escapes:
         for name in sorted(filled & obj.attrs.keys()):
             value = w.resolve(obj.attrs[name])
             held = w.get(value, Object)
-            if isinstance(value, Const) or (isinstance(held, Sequence) and not held.mutable):
-                if name in bound:
-                    w.write(ref.id).attrs[name] = new_unknown("kept", name, self._modules.groups(ref, w))
-            elif isinstance(value, Ref) and isinstance(held, (Sequence, Mapping)) and held.tail is None:
-                w.write(value.id).tail = new_unknown("kept", name)
+            is_container = isinstance(held, (Sequence, Mapping))
+            if name in bound and (is_container or isinstance(value, Const)):
+                w.write(ref.id).attrs[name] = new_unknown("kept", name, self._modules.groups(ref, w))
+            elif isinstance(value, Ref) and is_container and name not in bound:
+                _filled(value, name, w)
 
     def _built_unseen(self, callee: Value, args: Arguments, w: World, site: Site) -> None:
         """An object is built by an ``__init__`` that is not followed: what it assigns is not what its class has.
@@ -222,22 +221,17 @@ class Escapes:
     def _may_train(self, callee: Value, given: Iterable[Value], w: World) -> bool:
         """Whether what is called may make backward passes and steps, or drop gradients.
 
-        A method of a module does not if it leads to nothing that does, and has nothing at hand but data and modules,
-        the methods of which do not either: with others, it may call what a subclass or a callback does.
+        A method of a module does not if it leads to nothing that does, and has nothing at hand but data and modules
+        without methods that do: with others, it may call what a subclass or a callback does.
         """
-        if not isinstance(callee, Function) or callee.owner is None or "getattr" in callee.unit.words:
+        if not isinstance(callee, Function) or callee.owner is None:
             return True
-        values = [w.resolve(value) for value in given]
-        receiver = w.get(values[0], Instance) if values else None
-        if receiver is None or not receiver.role.is_module or self._reach.features_of_call(callee.unit) & _TRAINING:
+        if self._reach.features_of_call(callee.unit) & _TRAINING:
             return True
-        if any(isinstance(value, (Function, Lambda, Bound, Partial, External)) for value in values):
-            return True
-        around = closed_over(callee, w)
-        return any(self._may_be_asked(value, callee.unit.words, w) for value in _at_hand([*values, *around], w))
+        return any(self._may_be_asked(value, w) for value in _at_hand([*given, *closed_over(callee, w)], w))
 
-    def _may_be_asked(self, value: Value, words: AbstractSet[str], w: World) -> bool:
-        """Whether a function with these words may have a value train, or clear, by a name that does not tell so."""
+    def _may_be_asked(self, value: Value, w: World) -> bool:
+        """Whether code that has a value at hand may have it train, or clear, by a name that does not tell so."""
         if isinstance(value, Function):
             return bool(self._reach.features_of_call(value.unit) & _TRAINING)
         obj = w.get(value, Instance)
@@ -247,10 +241,8 @@ class Escapes:
             return False
         if not obj.role.is_module:
             return True
-        methods = self._definitions.methods(obj.cls)
-        named = methods.keys() & (words | {"forward", "__call__"})
-        asked = methods.keys() & frozenset[str]().union(*(methods.mentioned_by(name) for name in named))
-        return any(self._reach.features_of_call(methods[name]) & _TRAINING for name in asked)
+        methods = self._definitions.methods(obj.cls).values()
+        return any(self._reach.features_of_call(method) & _TRAINING for method in methods)
 
     def handed(self, given: Iterable[Value], w: World, ctx: Context) -> None:
         """A library is given values: it calls the functions of the project among them."""
@@ -372,6 +364,14 @@ class Escapes:
                 tensor = w.get(w.resolve(value), Tensor)
                 if tensor is not None and tensor.is_leaf is not True and not tensor.is_parameter:
                     w.write(ref.id).attrs[name] = new_unknown("kept", name)
+
+
+def _filled(container: Ref, name: str, w: World) -> None:
+    """A list or dict may hold more than before, and a dict other numbers."""
+    held, anything = w.write(container.id), new_unknown("kept", name)
+    held.tail = held.tail or anything
+    if isinstance(held, Mapping):
+        held.items = {key: anything if isinstance(value, Const) else value for key, value in held.items.items()}
 
 
 def _tensor(ref: Ref, tensor: Tensor, w: World, at_hand: _AtHand) -> None:
