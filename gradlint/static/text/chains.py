@@ -13,7 +13,7 @@ from gradlint.syntax import TextError, parse
 
 _STRING = r"'''(?:[^\\]|\\.)*?'''|\"\"\"(?:[^\\]|\\.)*?\"\"\"|'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\""
 _CHAIN = re.compile(
-    r"((?:super\([^()]*\)\s*)?(?:\.\s*)?(?<!\w)(?<!\bdef )(?<!\bclass )"
+    r"((?:super\([^()]*\)\s*)?(?:\.\s*)?(?<!\w)(?<!def )(?<!class )"
     rf"[^\W\d]\w*(?:\s*\.\s*[^\W\d]\w*)*(?!\w|[\"']))(\s*\()?"
     rf"|(\b(?:[fFtT][rR]?|[rR][fFtT])(?:{_STRING}))|(?<!\w)[rRbBuU]{{0,2}}(?:{_STRING})|#[^\n]*",
     re.DOTALL,
