@@ -682,3 +682,84 @@ def train(model, loader, optimizer, logs):
 def test_two_iterations_tell_what_a_list_that_is_given_keeps(kept: str, found: list[int], tmp_path: Path) -> None:
     text = GIVEN_LISTS.format(kept=kept)
     assert [f.location.row for f in checked(tmp_path, {"train.py": text}, "GL205").findings] == found
+
+
+SCALED = """\
+import sys
+
+import torch
+from madeup import adapt
+from torch import nn
+
+class Plain:
+    def scale(self, loss):
+        return loss
+
+    def step(self, optimizer):
+        optimizer.step()
+
+class Adapted(nn.Module):
+    def __init__(self, name):
+        super().__init__()
+        self.base, self.shift = adapt(name), nn.Parameter(torch.zeros(3))
+
+    def forward(self, **batch):
+        return self.base(shift=self.shift, **batch)
+
+def train(model, loader, scaler):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = []
+    if hasattr(model.base, "eval"):
+        adapt.begin(model)
+    for batch in loader:
+        optimizer.zero_grad()
+        loss = model(**batch).loss
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        losses.append({kept}.item())
+
+scalers = {{"mixed": torch.amp.GradScaler(), "plain": Plain()}}
+train(Adapted("base"), [dict(x=torch.randn(2, 3))] * 5, scalers[sys.argv[1]])
+"""
+
+
+@pytest.mark.usefixtures("_as_one")
+@pytest.mark.parametrize(("kept", "found"), [("loss", []), ("model(**batch)[0].argmax()", [32])])
+def test_what_is_a_tensor_on_one_way_and_not_known_on_another_is_walked_on_both(
+    kept: str, found: list[int], tmp_path: Path
+) -> None:
+    text = SCALED.format(kept=kept)
+    assert [f.location.row for f in checked(tmp_path, {"train.py": text}, "GL406").findings] == found
+
+
+TAUGHT = """\
+import sys
+
+import torch
+from madeup import distil, report
+from torch import nn
+
+net = nn.Linear(3, 1)
+for x in torch.randn(5, 2, 3):
+    loss = net(x).mean()
+    if sys.argv[1:]:
+        total = loss
+    else:
+        total = distil(x)
+    report(x)
+    net.zero_grad()
+    total.backward()
+    {otherwise}
+        loss.backward()
+"""
+
+
+@pytest.mark.usefixtures("_as_one")
+@pytest.mark.parametrize(
+    ("otherwise", "found"), [("if not sys.argv[1:]:", []), ("loss.backward()\n    if x.any():", [19])]
+)
+def test_what_is_a_tensor_on_one_way_and_not_known_on_another_may_not_have_its_graph(
+    otherwise: str, found: list[int], tmp_path: Path
+) -> None:
+    text = TAUGHT.format(otherwise=otherwise)
+    assert [f.location.row for f in checked(tmp_path, {"train.py": text}, "GL203").findings] == found

@@ -11,7 +11,6 @@ from gradlint.static.knowledge import roles
 from gradlint.static.state.comparisons import Assumed
 from gradlint.static.state.declaring import first, joining
 from gradlint.static.state.origins import MemberOf, OneOf, SomeMethodOf, fresh
-from gradlint.static.state.provenance import ways_into
 from gradlint.static.state.values import (
     HOOKED,
     LEFT,
@@ -243,7 +242,8 @@ class _Join:
                 if isinstance(obj, Tensor):
                     deps |= obj.deps
             hints = {getattr(value, "hint", "") for value in (x, y)}
-            return Unknown(OneOf(fresh(), _ways(x, y)), "mode" if hints == {"mode"} else "", deps)
+            ways = _ways([x, y], [left, right])
+            return Unknown(OneOf(fresh(), ways), "mode" if hints == {"mode"} else "", deps)
         alternatives = alternatives_of(x, y, self.a, self.b)
         if alternatives is None:
             return Unknown(OneOf(fresh()))
@@ -331,12 +331,15 @@ def _common(one: Assumptions | None, other: Assumptions | None) -> Assumptions:
     return tuple(each for each in one if each in other)
 
 
-def _ways(x: Value, y: Value) -> tuple[Hashable, ...]:
-    """What was joined into an unknown value, as far as that is unknown as well, if these are few."""
-    if not isinstance(x, Unknown) or not isinstance(y, Unknown):
-        return ()
-    ways = tuple(dict.fromkeys((*(ways_into(x.key) or (x.key,)), *(ways_into(y.key) or (y.key,)))))
-    return ways if len(ways) <= MAX_ALTERNATIVES else ()
+def _ways(values: AbstractSequence[Value], objects: AbstractSequence[Object | None]) -> tuple[Hashable, ...]:
+    """What was joined into an unknown value, if all of that is unknown as well, or a tensor, and these are few."""
+    ways: dict[Hashable, None] = {}
+    for value, obj in zip(values, objects, strict=True):
+        if not isinstance(value, Unknown) and not isinstance(obj, Tensor):
+            return ()
+        key = value.key if isinstance(value, Unknown) else value
+        ways |= dict.fromkeys(key.ways if isinstance(key, OneOf) and key.ways else (key,))
+    return tuple(ways) if len(ways) <= MAX_ALTERNATIVES else ()
 
 
 def _are_same_parameters(x: Instance, y: Instance) -> bool:

@@ -312,7 +312,8 @@ class OneOf(NamedTuple):
     """What is one of several values, as worlds in which it is this or that were joined."""
 
     number: int
-    ways: tuple[Hashable, ...] = ()  #: these, if all of them are unknown and they are few
+    ways: tuple[Hashable, ...] = ()
+    """Their keys, and references to tensors, if all of them are such, and they are few."""
     kind: Literal["one of"] = "one of"
 
 

@@ -261,7 +261,7 @@ def is_made_of(part: Hashable, value: Hashable, depth: int = _DEPTH) -> bool:
 
 def ways_into(key: Hashable) -> tuple[Hashable, ...]:
     """The keys of what a value is one of, of which nothing else is known; none if it is no such value."""
-    return key.ways if isinstance(key, OneOf) else ()
+    return key.ways if isinstance(key, OneOf) and not any(isinstance(way, Ref) for way in key.ways) else ()
 
 
 def made_of_none(value: Unknown) -> bool:

@@ -18,6 +18,7 @@ from gradlint.static.state.origins import (
     AttributeOf,
     ElementOf,
     ItemOf,
+    OneOf,
     Operation,
     Result,
     UnaryOperation,
@@ -315,6 +316,8 @@ class Graphs:
             case AttributeOf(owner) | ItemOf(owner) | ElementOf(_, owner):
                 return self._part(owner, w)
         parts = [self._part(part, w) for part in operands(key)]
+        if isinstance(key, OneOf) and not ways_into(key):  # one is a tensor, whose graph may not be there
+            parts = [replace(part, segments=frozenset()) for part in parts]
         if not parts:
             return _NOTHING
         segments, calls = united(part.segments for part in parts), united(part.calls for part in parts)
