@@ -136,7 +136,7 @@ def test_what_calls_others_by_names_that_do_not_tell_so_may_clear(
 ASKED = """\
 import functools
 import torch
-from madeup import hook
+from madeup import equip, hook
 from torch import nn
 
 def clear(batch):
@@ -145,6 +145,9 @@ def clear(batch):
 class Clearing:
     def __call__(self, batch):
         optimizer.zero_grad()
+
+class Hooks:
+    pass
 
 class Telling:
     def before(self, batch):
@@ -176,6 +179,7 @@ class Net(nn.Module):
 
 net = Net()
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+EQUIPPED
 for x in torch.randn(8, 4, 3):
     net.begin(x, GIVEN)
     net.head(x).mean().backward()
@@ -183,6 +187,7 @@ for x in torch.randn(8, 4, 3):
 """
 ASKS = "lambda batch: optimizer.zero_grad()"
 ASKING = [
+    ("Hooks()", "self.asked.begin(batch)", "None"),
     ("Clearing()", "self.asked(batch)", "None"),
     ('{"one": [Clearing()]}', 'self.asked["one"][0](batch)', "None"),
     ("Telling()", "tell(self.asked, batch)", "None"),
@@ -205,10 +210,12 @@ def test_a_method_of_a_model_may_have_what_is_at_hand_clear(
     held: str, beginning: str, given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Budget, "is_opaque", lambda _, unit: unit.name == "begin")
-    text = ASKED.replace("BEGINNING", beginning).replace("HELD", held).replace("GIVEN", given)
-    assert not found_rows(tmp_path, text, "GL201")
-    plain = ASKED.replace("BEGINNING", "print(batch)").replace("HELD", "nn.Identity()").replace("GIVEN", "None")
-    assert found_rows(tmp_path, plain, "GL201")
+    equipped = "equip(net.asked, optimizer)" if held == "Hooks()" else ""
+    text = ASKED.replace("BEGINNING", beginning).replace("EQUIPPED", equipped)
+    assert not found_rows(tmp_path, text.replace("HELD", held).replace("GIVEN", given), "GL201")
+    for harmless in ("nn.Identity()", "Hooks()"):
+        plain = ASKED.replace("BEGINNING", "print(batch)").replace("HELD", harmless).replace("EQUIPPED", "")
+        assert found_rows(tmp_path, plain.replace("GIVEN", "None"), "GL201")
 
 
 def test_what_a_function_is_given_and_is_not_known_may_clear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

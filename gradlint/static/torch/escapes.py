@@ -221,8 +221,8 @@ class Escapes:
     def _may_train(self, callee: Value, given: Iterable[Value], w: World) -> bool:
         """Whether what is called may make backward passes and steps, or drop gradients.
 
-        A method of a module does not if it leads to nothing that does, and has nothing at hand but data and modules
-        without methods that do: with others, it may call what a subclass or a callback does.
+        A method does not if it leads to nothing that does, and has nothing at hand but data and objects without methods
+        that do: with others, it may call what a subclass or a callback does.
         """
         if not isinstance(callee, Function) or callee.owner is None:
             return True
@@ -239,7 +239,7 @@ class Escapes:
             return isinstance(value, (Lambda, Bound, Partial)) or (isinstance(value, External) and _is_foreign(value))
         if obj.cls is None:
             return False
-        if not obj.role.is_module:
+        if obj.role is roles.PLAIN and any(name.startswith("<") for name in obj.attrs):  # it may have been given others
             return True
         methods = self._definitions.methods(obj.cls).values()
         return any(self._reach.features_of_call(method) & _TRAINING for method in methods)
