@@ -763,3 +763,23 @@ def test_what_is_a_tensor_on_one_way_and_not_known_on_another_may_not_have_its_g
 ) -> None:
     text = TAUGHT.format(otherwise=otherwise)
     assert [f.location.row for f in checked(tmp_path, {"train.py": text}, "GL203").findings] == found
+
+
+SLICES = """\
+import torch
+from torch.autograd import grad
+
+loc = torch.zeros(3, requires_grad=True)
+moments = torch.stack([loc.mean(), loc.exp().mean()])
+for moment in {gone_through}:
+    print(grad(moment.sum(), [loc], retain_graph=True))
+"""
+
+
+@pytest.mark.parametrize(("gone_through", "found"), [("moments", []), ("[moments]", [7])])
+def test_a_graph_that_is_retained_has_more_than_one_iteration_looked_at(
+    gone_through: str, found: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gradlint.static.python.budget.UNORDERED", ((math.inf, (1, 1)),))
+    text = SLICES.format(gone_through=gone_through)
+    assert [f.location.row for f in checked(tmp_path, {"train.py": text}, "GL204").findings] == found

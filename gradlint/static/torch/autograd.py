@@ -11,6 +11,7 @@ from gradlint.finding import Site
 from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.ops import Op
 from gradlint.static.knowledge.torch_training import GRAD_MODES
+from gradlint.static.python.budget import Budget
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.conditions import Conditions
 from gradlint.static.python.managers import Managers
@@ -66,6 +67,7 @@ class Derivatives:
     _plain: PlainTensors
     _operations: Operations
     _passes: Passes
+    _budget: Budget
 
     def backward(self, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """``torch.autograd.backward``: a pass from several roots at once."""
@@ -105,6 +107,7 @@ class Derivatives:
             self._proofs.differentiated(value, w, ctx, site)
             self._retention.walks(value, w)
             if flag and retain_given is not None and create == Const(False):
+                self._budget.order_matters()  # another iteration may walk the graph
                 self._retention.retained(value, w, ctx, site)
             event = events.Backward(site=site, root=view, accumulates=False, retain_graph=known(bool(flag)))
             self._witness.send(event, w, ctx, alternative=number)
