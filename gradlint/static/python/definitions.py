@@ -81,7 +81,7 @@ class Definitions:
         self._fields: dict[ClassUnit, list[Field]] = {}
         self._records: dict[Unit, bool] = {}  #: classes of which it is known whether they hold fields
         self._roles: dict[Unit, Role] = {}
-        self._orders: dict[int, tuple[Class, tuple[Class, ...]]] = {}  #: of classes and their bases, by their scopes
+        self._orders: dict[int, tuple[Class, tuple[Value, ...]]] = {}  #: of classes and their bases, by their scopes
         self._methods: dict[tuple[ClassUnit, ...], Methods] = {}
         self.seen_classes: dict[Unit, Class] = {}  #: as they were last defined
         self._too_long: Counter[Unit] = Counter()  #: how often decorators took too many statements
@@ -255,16 +255,10 @@ class Definitions:
         return None
 
     def mro(self, cls: Class, after: Class | None = None) -> Iterator[Class]:
-        """The class and its bases of the project, each once, left to right and bases after all their subclasses."""
+        """The class and its bases of the project, as Python looks methods up; those ``after`` one of them if given."""
         if not any(isinstance(base, Class) for base in cls.bases):
             return iter([cls] if after is None else [])
-        known, order = self._orders.get(cls.scope, (None, ()))
-        if known is not cls:
-            order = _order(cls)
-            self._orders[cls.scope] = cls, order
-        if after is not None:
-            order = order[order.index(after) + 1 :] if after in order else ()
-        return iter(order)
+        return (base for base in self._lineage(cls, after) if isinstance(base, Class))
 
     def methods(self, cls: Class) -> Methods:
         """The methods that the project gives to objects of a class, by name."""
@@ -302,22 +296,14 @@ class Definitions:
                 foreign = True
         return None, foreign
 
-    def _lineage(self, cls: Class, after: Class | None) -> list[Value]:
+    def _lineage(self, cls: Class, after: Class | None) -> tuple[Value, ...]:
         """The class and all its bases, those from outside too, in the order of :meth:`mro`."""
-        order: list[Value] = []
-
-        def visit(here: Value) -> None:
-            if here in order:
-                order.remove(here)
-            order.append(here)
-            if isinstance(here, Class):
-                for base in here.bases:
-                    if base is not here:
-                        visit(base)
-
-        visit(cls)
+        known, order = self._orders.get(cls.scope, (None, ()))
+        if known is not cls:
+            order = tuple(_linearized(cls))
+            self._orders[cls.scope] = cls, order
         if after is not None:
-            order = order[order.index(after) + 1 :] if after in order else []
+            order = order[order.index(after) + 1 :] if after in order else ()
         return order
 
     def external_bases(self, cls: Class) -> Iterator[str]:
@@ -409,19 +395,19 @@ def _words(node: cst.CSTNode) -> str:
     return node.value if isinstance(node, cst.Name) else ""
 
 
-def _order(cls: Class) -> tuple[Class, ...]:
-    order: list[Class] = []
-
-    def visit(here: Class) -> None:
-        if here in order:
-            order.remove(here)
-        order.append(here)
-        for base in here.bases:
-            if isinstance(base, Class) and base is not here:
-                visit(base)
-
-    visit(cls)
-    return tuple(order)
+def _linearized(cls: Value) -> list[Value]:
+    """A class and its bases by C3, as Python orders them; where it would refuse the class, left to right."""
+    if not isinstance(cls, Class):
+        return [cls]
+    bases = [base for base in cls.bases if base is not cls]
+    order: list[Value] = [cls]
+    rows = [*map(_linearized, bases), bases]
+    while rows := [row for row in rows if row]:
+        heads = (row[0] for row in rows if not any(row[0] in other[1:] for other in rows))
+        head = next(heads, rows[0][0])
+        order.append(head)
+        rows = [[base for base in row if base != head] for row in rows]
+    return order
 
 
 def _may_tell(annotation: cst.Annotation) -> bool:
