@@ -15,6 +15,7 @@ from gradlint.static.state.contents import newest, reachable
 from gradlint.static.state.context import Context, Ledger, Ledgers
 from gradlint.static.state.values import Const, Frame, Instance, Object, Ref, Segment, Sequence, Tensor, Unknown, Value
 from gradlint.static.state.world import World
+from gradlint.static.text.definition_units import FunctionUnit
 from gradlint.static.text.units import NodeSite
 from gradlint.static.torch.evaluation import Evaluation
 from gradlint.static.torch.graphs import Graphs
@@ -276,12 +277,16 @@ class GraphRetention:
 
 
 def _is_told(site: Site) -> bool:
-    """Whether a call says itself that the graph is retained, instead of handing on the keywords of its caller."""
-    call = site.node if isinstance(site, NodeSite) else None
-    if not isinstance(call, cst.Call):
+    """Whether a call says itself that the graph is retained, instead of handing on what its caller or object says."""
+    if not isinstance(site, NodeSite) or not isinstance(call := site.node, cst.Call):
         return True
-    named = {argument.keyword.value for argument in call.args if argument.keyword is not None}
-    return "retain_graph" in named or all(argument.star != "**" for argument in call.args)
+    named = {argument.keyword.value: argument.value for argument in call.args if argument.keyword is not None}
+    said = named.get("retain_graph")
+    if said is None:
+        return all(argument.star != "**" for argument in call.args)
+    parameters = site.unit.parameters if isinstance(site.unit, FunctionUnit) else ()
+    handed_on = isinstance(said, cst.Name) and said.value in parameters
+    return not handed_on and not isinstance(said, cst.Attribute)
 
 
 __all__ = ["GraphRetention"]
