@@ -115,8 +115,8 @@ class DomainValues(Protocol):
         """A value is made part of a text."""
         ...
 
-    def is_a(self, obj: Object, name: str, standard: type | None) -> bool | None:
-        """Whether an object is one of a class outside the project (standard: of the standard library), if known."""
+    def is_a(self, obj: Object | None, name: str, standard: type | None) -> bool | None:
+        """Whether an object, or a constant (None), is one of an external class (``standard``: Python's), if known."""
         ...
 
     def type_of(self, obj: Object) -> Value | None:

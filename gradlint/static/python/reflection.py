@@ -182,7 +182,8 @@ class Reflection:
         standard = _standard(name)
         if isinstance(subject, Const) and standard is not None:
             return isinstance(subject.value, standard)
-        known = self._domain.values.is_a(obj, name, standard) if obj is not None and name else None
+        told = name and (obj is not None or isinstance(subject, Const))
+        known = self._domain.values.is_a(obj, name, standard) if told else None
         if known is not None:
             return known
         if isinstance(obj, Instance):

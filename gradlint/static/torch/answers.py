@@ -77,6 +77,10 @@ from gradlint.static.torch.uses import Uses
 if TYPE_CHECKING:
     from gradlint.finding import Site
 
+_APART = {TENSOR: "tensor", MODULE: "module", "numpy.ndarray": "array"}
+"""Classes that have no object in common."""
+
+_CONTAINERS = (list, tuple, dict, set, frozenset, str, bytes)
 _OF_TENSORS = (object, *(getattr(collections.abc, name) for name in INTERFACES))
 
 
@@ -139,11 +143,16 @@ class TorchValues:
         self._uses.escaped([value], w)
         self._evaluation.shown([value], w, ctx)
 
-    def is_a(self, obj: Object, name: str, standard: type | None) -> bool | None:
+    def is_a(self, obj: Object | None, name: str, standard: type | None) -> bool | None:
+        asked, own = _APART.get(name), _kind(obj)
+        if asked is not None and own is not None and asked != own:
+            return False
         if isinstance(obj, Instance):
-            return obj.role.is_module if name == MODULE else None
+            if name == MODULE:
+                return obj.role.is_module
+            return False if obj.role is roles.ARRAY and standard in _CONTAINERS else None
         if not isinstance(obj, Tensor):
-            return False if name == TENSOR and isinstance(obj, Sequence) else None
+            return None
         if name == TENSOR:
             return True
         return standard in _OF_TENSORS if standard is not None and not obj.structured else None
@@ -460,3 +469,12 @@ def _is_basic(part: Index) -> bool:
     if isinstance(part, Const):
         return not isinstance(part.value, bool)
     return part is None or isinstance(part, slice) or (isinstance(part, Unknown) and is_number(part))
+
+
+def _kind(obj: Object | None) -> str | None:
+    """Of which of the classes that are apart an object is, or that it is of none; None if that is not known."""
+    if isinstance(obj, Tensor):
+        return None if obj.structured or obj.supposed else "tensor"
+    if isinstance(obj, Instance):
+        return "array" if obj.role is roles.ARRAY else "module" if obj.role.is_module else None
+    return "none" if obj is None or isinstance(obj, (Sequence, Mapping)) else None
