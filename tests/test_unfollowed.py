@@ -352,3 +352,60 @@ def found_rows(root: Path, text: str, code: str) -> list[int]:
     (root / "main.py").write_text(text)
     rules = [rule for rule in all_rules() if rule.code == code]
     return [finding.location.row for finding in analyze(Project([root]), [root / "main.py"], rules).findings]
+
+
+FORECASTING = """\
+import torch
+from torch import nn
+
+class Forecaster(nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x):
+        return self.shown(x) * 2
+
+    def shown(self, x):
+        with torch.no_grad():
+            return self.model(x)
+
+print(Forecaster(nn.Linear(3, 1))(torch.randn(4, 3)).numpy())
+"""
+
+
+def test_a_class_that_is_not_followed_may_record_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Budget, "is_opaque", lambda _, unit: unit.name == "Forecaster")
+    assert not found_rows(tmp_path, FORECASTING, "GL501")
+    assert found_rows(tmp_path, FORECASTING.replace("with torch.no_grad():", "if True:"), "GL501")
+
+
+TEACHING = """\
+import torch
+from torch import nn
+
+class Student(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.teacher = nn.Linear(3, 1), nn.Linear(3, 1)
+
+    def forward(self, x):
+        with torch.no_grad():
+            target = self.teacher(x)
+        return (self.body(x) - target).pow(2).mean()
+
+net = Student()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x in torch.randn(4, 2, 3):
+    CLEARED
+    net(x).backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("cleared", "code", "rows"), [("pass", "GL201", [18]), ("net.zero_grad()", "GL206", [])])
+def test_what_may_record_nothing_may_be_trained_all_the_same(
+    cleared: str, code: str, rows: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Budget, "is_opaque", lambda _, unit: unit.name == "Student")
+    assert found_rows(tmp_path, TEACHING.replace("CLEARED", cleared), code) == rows

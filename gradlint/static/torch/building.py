@@ -26,11 +26,13 @@ from gradlint.static.state.values import (
     Value,
 )
 from gradlint.static.state.world import World
+from gradlint.static.text.reach import Reach
+from gradlint.static.text.triggers import Feature
 from gradlint.static.torch.behaviours import Behaviours
 from gradlint.static.torch.construction import Construction
 from gradlint.static.torch.custom_functions import CustomFunctions
 from gradlint.static.torch.layer_containers import LayerContainers
-from gradlint.static.torch.library_models import Trainers
+from gradlint.static.torch.library_models import UNRECORDED, Trainers
 from gradlint.static.torch.methods import Methods
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.norms import UNTRACKED
@@ -46,6 +48,7 @@ class TorchBuilding:
 
     _definitions: Definitions
     _calls: Calls
+    _reach: Reach
     _modules: Modules
     _construction: Construction
     _module_building: ModuleBuilding
@@ -73,7 +76,13 @@ class TorchBuilding:
 
     def opaque(self, cls: Class, w: World, place: Hashable) -> Value:
         site = place[0] if isinstance(place, tuple) else None
-        return self._modules.opaque(w, cls.unit.name, site, True, place=place)
+        methods = self._definitions.methods(cls)
+        applied = [methods[name] for name in methods.mentioned_by("forward") if name in methods]
+        unrecorded = any(self._reach.scope(each.module).mentions(each) & Feature.GRAD_MODE for each in applied)
+        ref = self._modules.opaque(w, cls.unit.name, site, True, place=place)
+        if unrecorded:
+            w.write(ref.id).attrs[UNRECORDED] = Const(True)
+        return ref
 
     def started(self, ref: Ref, cls: Class, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         self._module_building.prepare(ref, cls, args, w, ctx, site)

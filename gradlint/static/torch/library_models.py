@@ -24,7 +24,7 @@ from gradlint.static.knowledge.torch_table import (
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.origins import AttributeOf
+from gradlint.static.state.origins import AttributeOf, Result, fresh
 from gradlint.static.state.provenance import part_of_library_model
 from gradlint.static.state.values import (
     NONE,
@@ -58,6 +58,9 @@ if TYPE_CHECKING:
 
 
 _OPAQUE = Op(activation="clears", saves="other")
+UNRECORDED = "<unrecorded>"
+"""Beside the attributes of a module: its forward pass may disable gradients."""
+
 _MANY = "<many>"
 """An attribute of a model that gives many numbers for each sample, as long as nothing in it is replaced."""
 
@@ -83,6 +86,8 @@ class LibraryModels:
 
     def output(self, ref: Ref, obj: Instance, args: Arguments, w: World, ctx: Context, site: Site) -> Value:
         """What a model of which the inside is not known gives."""
+        if UNRECORDED in obj.attrs:
+            return Unknown(Result(fresh()), deps=self._modules.groups(ref, w))
         value = self._operations.apply(_OPAQUE, args, w, ctx, site, parameters=self._modules.groups(ref, w))
         tensor = w.get(value, Tensor)
         if tensor is not None and isinstance(value, Ref):
