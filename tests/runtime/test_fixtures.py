@@ -19,6 +19,9 @@ RUNTIME = {rule.code: rule.name.replace("-", "_") for rule in all_rules() if "ru
 
 #: What running these programs does not show.
 OTHERWISE = {
+    "needless_retain_graph-silent, what an object or a caller asks for is retained": (
+        "the guard sees what is asked for in this run, and that nothing needs it"
+    ),
     "swapped_loss_arguments-what is divergent from plain data": "the guard does not know what data hold",
     "unregistered_modules-parameters that were moved before they were kept": (
         "the guard looks for parameters and layers in lists, and these hold neither"
