@@ -75,6 +75,17 @@ def same_statement(number: int) -> Files:
     return {"train.py": f"{_HEAD}{rows}{_FLAWED}"}
 
 
+def shared_bases(number: int) -> Files:
+    """Pairs of classes, both of each derived from both of those before."""
+    pairs = "".join(
+        f"class {name}{i}(A{i - 1}, B{i - 1}):\n    pass\n" for i in range(1, number) for name in ("A", "B")
+    )
+    return {
+        "train.py": f"{_HEAD}class A0(nn.Linear):\n    pass\nclass B0(nn.Linear):\n    pass\n{pairs}"
+        f"\nA{number - 1}(2, 2)(torch.ones(2)).numpy()\n{_FLAWED}"
+    }
+
+
 def cases(number: int) -> Files:
     """Cases of one ``match`` statement."""
     rows = "".join(f"        case {i}:\n            x = x * {i}\n" for i in range(number))
@@ -128,6 +139,7 @@ def work(folder: Path, make: Callable[[int], Files], size: int) -> int:
         (long_list, 500),
         (same_statement, 250),
         (cases, 200),
+        (shared_bases, 16),
         (trainers, 40),
         (unknown_calls, 400),
     ],

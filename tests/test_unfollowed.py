@@ -168,16 +168,22 @@ class Named(nn.Module):
     def restart(self, batch):
         optimizer.zero_grad()
 
+def made(asked):
+    def ask(batch):
+        asked.before(batch)
+
+    return ask
+
 class Net(nn.Module):
-    def __init__(self):
+    def __init__(self, asked):
         super().__init__()
         self.head = nn.Linear(3, 1)
-        self.asked = HELD
+        self.asked = asked
 
     def begin(self, batch, asked=None):
         BEGINNING
 
-net = Net()
+net = Net(HELD)
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 EQUIPPED
 for x in torch.randn(8, 4, 3):
@@ -198,6 +204,8 @@ ASKING = [
     (ASKS, "self.asked(batch)", "None"),
     ("functools.partial(clear)", "self.asked(batch)", "None"),
     ("hook", "self.asked(batch)", "None"),
+    ("made(Telling())", "self.asked(batch)", "None"),
+    ("Clearing", "self.asked()(batch)", "None"),
     ("None", "asked(batch)", "clear"),
     ("None", "asked(batch)", ASKS),
     ("None", "asked(batch)", "Clearing()"),

@@ -197,6 +197,7 @@ ALIASES: Final[dict[str, str]] = {
 
 MODULE: Final = "torch.nn.Module"
 TENSOR: Final = "torch.Tensor"
+NDARRAY: Final = "numpy.ndarray"
 
 SUBMODULES: Final = frozenset(
     ["torch.nn", "torch.optim", "torch.nn.functional", "torch.autograd", "torch.cuda", "torch.utils"]
@@ -287,6 +288,7 @@ __all__ = [
     "MODULE_CHANGES",
     "MODULE_METHODS",
     "MOVES",
+    "NDARRAY",
     "NEEDLESS",
     "NORM_CLIPS",
     "NUMBER_KEEPING",

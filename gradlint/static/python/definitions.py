@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import libcst as cst
@@ -300,7 +301,8 @@ class Definitions:
         """The class and all its bases, those from outside too, in the order of :meth:`mro`."""
         known, order = self._orders.get(cls.scope, (None, ()))
         if known is not cls:
-            order = tuple(_linearized(cls))
+            rows = [self._lineage(base, None) if isinstance(base, Class) else (base,) for base in cls.bases]
+            order = (cls, *_merged([*rows, cls.bases]))
             self._orders[cls.scope] = cls, order
         if after is not None:
             order = order[order.index(after) + 1 :] if after in order else ()
@@ -395,19 +397,20 @@ def _words(node: cst.CSTNode) -> str:
     return node.value if isinstance(node, cst.Name) else ""
 
 
-def _linearized(cls: Value) -> list[Value]:
-    """A class and its bases by C3, as Python orders them; where it would refuse the class, left to right."""
-    if not isinstance(cls, Class):
-        return [cls]
-    bases = [base for base in cls.bases if base is not cls]
-    order: list[Value] = [cls]
-    rows = [*map(_linearized, bases), bases]
-    while rows := [row for row in rows if row]:
-        heads = (row[0] for row in rows if not any(row[0] in other[1:] for other in rows))
-        head = next(heads, rows[0][0])
-        order.append(head)
-        rows = [[base for base in row if base != head] for row in rows]
-    return order
+def _merged(rows: list[tuple[Value, ...]]) -> Iterator[Value]:
+    """The orders of some bases as one by C3, as Python does; where it would refuse the class, left to right."""
+    behind = Counter(base for row in rows for base in row[1:])
+    queues = [deque(row) for row in rows]
+    while queues := [queue for queue in queues if queue]:
+        head = next((queue[0] for queue in queues if not behind[queue[0]]), None)
+        if head is None:
+            yield from dict.fromkeys(chain(*queues))
+            return
+        yield head
+        for queue in queues:
+            if queue[0] == head:
+                queue.popleft()
+                behind.subtract(islice(queue, 1))
 
 
 def _may_tell(annotation: cst.Annotation) -> bool:

@@ -182,8 +182,8 @@ class Reflection:
         standard = _standard(name)
         if isinstance(subject, Const) and standard is not None:
             return isinstance(subject.value, standard)
-        told = name and (obj is not None or isinstance(subject, Const))
-        known = self._domain.values.is_a(obj, name, standard) if told else None
+        asked = name and (obj is not None or isinstance(subject, Const))
+        known = self._domain.values.is_a(obj, name, standard) if asked else None
         if known is not None:
             return known
         if isinstance(obj, Instance):

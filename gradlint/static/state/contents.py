@@ -94,7 +94,7 @@ def reachable(values: Iterable[Value], w: World) -> set[int]:
     queue = list(values)
     while queue:
         value = w.resolve(queue.pop())
-        if isinstance(value, (Function, Lambda)) and value not in closures and _is_nested(value, w):
+        if isinstance(value, (Function, Lambda)) and value not in closures and is_nested(value, w):
             closures.add(value)
             queue += closed_over(value, w)
         if not isinstance(value, Ref) or value.id in seen:
@@ -132,7 +132,7 @@ def left_by(members: AbstractSet[int], w: World) -> list[int]:
     return [key for key in sorted(full.keys()) if key not in members and full[key].fed in passes]
 
 
-def _is_nested(value: Function | Lambda, w: World) -> bool:
+def is_nested(value: Function | Lambda, w: World) -> bool:
     """Whether a function was defined while another one ran."""
     frame = w.find(value.frame)
     return isinstance(frame, Frame) and frame.parent is not None
@@ -309,9 +309,7 @@ def _pointers(values: Iterable[Value | None], w: World) -> Iterator[int]:
             if isinstance(value, Function):
                 yield from _pointers([value.owner], w)
         elif isinstance(value, Class):
-            yield value.scope
-            yield value.frame
-            yield from _pointers(value.bases, w)
+            yield from _with_bases(value, w)
         elif isinstance(value, Bound):
             yield from _pointers([value.receiver, value.function], w)
         elif isinstance(value, Super):
@@ -320,6 +318,22 @@ def _pointers(values: Iterable[Value | None], w: World) -> Iterator[int]:
             yield from _pointers([value.function, *value.args, *(v for _, v in value.kwargs)], w)
         elif isinstance(value, Choice):
             yield from _pointers(value.alternatives, w)
+
+
+def _with_bases(cls: Class, w: World) -> Iterator[int]:
+    """What a class and those it derives from point to, each once however many derive from it."""
+    seen: set[Value] = set()
+    queue: list[Value] = [cls]
+    while queue:
+        here = queue.pop()
+        if here not in seen:
+            seen.add(here)
+            if isinstance(here, Class):
+                yield here.scope
+                yield here.frame
+                queue += here.bases
+            else:
+                yield from _pointers([here], w)
 
 
 def contents(obj: Object, w: World) -> list[int]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Hashable, Iterator
+from collections.abc import Mapping as AbstractMapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
 from gradlint.static.knowledge import roles
 from gradlint.static.state.origins import Among, Comparison, OptionAmong, fresh
@@ -194,6 +195,12 @@ class Ledger(dict[K, V]):
         if key in self._lasting:
             self._before.setdefault(key, self[key])
         super().__setitem__(key, value)
+
+    def __ior__(self, notes: AbstractMapping[K, V]) -> Self:  # type: ignore[override,misc]
+        for key in self._lasting & notes.keys():
+            self._before.setdefault(key, self[key])
+        super().update(notes)
+        return self
 
     def size(self) -> tuple[int, int]:
         """How many notes there are, and how many lasting ones have been changed; to be given to :meth:`keep`."""

@@ -132,7 +132,7 @@ class Class:
     """A class of the project.  ``scope`` is the heap object that holds its attributes."""
 
     unit: ClassUnit
-    bases: tuple[Value, ...]
+    bases: tuple[Value, ...] = field(hash=False)
     scope: int
     frame: int
 

@@ -15,6 +15,7 @@ from gradlint.static.knowledge.torch_operations import ATTRIBUTES, INTERFACES
 from gradlint.static.knowledge.torch_table import (
     LOSSES,
     MODULE,
+    NDARRAY,
     TENSOR,
     is_called_without_grad,
 )
@@ -77,8 +78,7 @@ from gradlint.static.torch.uses import Uses
 if TYPE_CHECKING:
     from gradlint.finding import Site
 
-_APART = {TENSOR: "tensor", MODULE: "module", "numpy.ndarray": "array"}
-"""Classes that have no object in common."""
+_APART = (TENSOR, MODULE, NDARRAY)  #: classes that have no object in common
 
 _CONTAINERS = (list, tuple, dict, set, frozenset, str, bytes)
 _OF_TENSORS = (object, *(getattr(collections.abc, name) for name in INTERFACES))
@@ -144,8 +144,7 @@ class TorchValues:
         self._evaluation.shown([value], w, ctx)
 
     def is_a(self, obj: Object | None, name: str, standard: type | None) -> bool | None:
-        asked, own = _APART.get(name), _kind(obj)
-        if asked is not None and own is not None and asked != own:
+        if name in _APART and _one_of_those_apart(obj) not in (None, name):
             return False
         if isinstance(obj, Instance):
             if name == MODULE:
@@ -471,10 +470,10 @@ def _is_basic(part: Index) -> bool:
     return part is None or isinstance(part, slice) or (isinstance(part, Unknown) and is_number(part))
 
 
-def _kind(obj: Object | None) -> str | None:
-    """Of which of the classes that are apart an object is, or that it is of none; None if that is not known."""
+def _one_of_those_apart(obj: Object | None) -> str | None:
+    """Which of the classes that are apart an object is of, "" if it is of none of them; None if that is not known."""
     if isinstance(obj, Tensor):
-        return None if obj.structured or obj.supposed else "tensor"
+        return None if obj.structured or obj.supposed else TENSOR
     if isinstance(obj, Instance):
-        return "array" if obj.role is roles.ARRAY else "module" if obj.role.is_module else None
-    return "none" if obj is None or isinstance(obj, (Sequence, Mapping)) else None
+        return NDARRAY if obj.role is roles.ARRAY else MODULE if obj.role.is_module else None
+    return "" if obj is None or isinstance(obj, (Sequence, Mapping)) else None

@@ -11,7 +11,7 @@ from gradlint.facts import Fact, known, unknown
 from gradlint.finding import Site
 from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.ops import Conversion
-from gradlint.static.knowledge.torch_table import METHODS
+from gradlint.static.knowledge.torch_table import METHODS, NDARRAY
 from gradlint.static.python.domain import Index
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
@@ -79,7 +79,7 @@ class Conversions:
         self._memory.used([w.resolve(value) for value in values], w, ctx, site)
         tensors = self._tensors.tensors_in(values, w)
         self._evaluation.converted(tensors, w, ctx)
-        array = w.new(Instance(name="numpy.ndarray", role=roles.ARRAY, made_at=site))
+        array = w.new(Instance(name=NDARRAY, role=roles.ARRAY, made_at=site))
         return self._graphs.reduced(self._breaks.note(array, values, "numpy", w, site), [*values, *tensors], w)
 
     def stored(self, array: Value, index: Index, value: Value, w: World, ctx: Context, site: Site) -> None:
@@ -160,7 +160,7 @@ class Arrays:
         if name in _IN_PLACE:
             self._memory.array_changed(owner, w, ctx, site)
         is_array = name not in ("item", "tolist")
-        made = w.new(Instance(name="numpy.ndarray", role=roles.ARRAY)) if is_array else Unknown(Figure(fresh()))
+        made = w.new(Instance(name=NDARRAY, role=roles.ARRAY)) if is_array else Unknown(Figure(fresh()))
         return self._graphs.reduced(self._breaks.inherit(made, [owner], w), [owner], w)
 
     def item(self, owner: Value, obj: Instance, index: Index, w: World, ctx: Context, site: Site) -> Value:
@@ -173,5 +173,5 @@ class Arrays:
         """``array + other``, which a list or tuple answers itself."""
         if w.get(left, Sequence) or w.get(right, Sequence):
             return None
-        array = w.new(Instance(name="numpy.ndarray", role=roles.ARRAY))
+        array = w.new(Instance(name=NDARRAY, role=roles.ARRAY))
         return self._graphs.reduced(self._breaks.inherit(array, [left, right], w), [left, right], w)

@@ -15,7 +15,7 @@ from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.dict_objects import DictObjects
 from gradlint.static.python.progress import Nested
 from gradlint.static.report.witness import Witness
-from gradlint.static.state.contents import closed_over
+from gradlint.static.state.contents import closed_over, is_nested
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import MAX_ALTERNATIVES
 from gradlint.static.state.origins import AnyOf, AttributeOf, ElementOf, ItemOf, Result, fresh
@@ -26,6 +26,7 @@ from gradlint.static.state.values import (
     Averages,
     Bound,
     Choice,
+    Class,
     Const,
     External,
     Function,
@@ -184,7 +185,7 @@ class Escapes:
             is_container = isinstance(held, (Sequence, Mapping))
             if name in bound and (is_container or isinstance(value, Const)):
                 w.write(ref.id).attrs[name] = new_unknown("kept", name, self._modules.groups(ref, w))
-            elif isinstance(value, Ref) and is_container and name not in bound:
+            elif isinstance(value, Ref) and is_container:
                 _filled(value, name, w)
 
     def _built_unseen(self, callee: Value, args: Arguments, w: World, site: Site) -> None:
@@ -228,20 +229,20 @@ class Escapes:
             return True
         if self._reach.features_of_call(callee.unit) & _TRAINING:
             return True
-        return any(self._may_be_asked(value, w) for value in _at_hand([*given, *closed_over(callee, w)], w))
+        return any(self._may_be_asked(value, w) for value in _with_parts([*given, *closed_over(callee, w)], w))
 
     def _may_be_asked(self, value: Value, w: World) -> bool:
         """Whether code that has a value at hand may have it train, or clear, by a name that does not tell so."""
         if isinstance(value, Function):
             return bool(self._reach.features_of_call(value.unit) & _TRAINING)
         obj = w.get(value, Instance)
-        if obj is None:
-            return isinstance(value, (Lambda, Bound, Partial)) or (isinstance(value, External) and _is_foreign(value))
-        if obj.cls is None:
-            return False
-        if obj.role is roles.PLAIN and any(name.startswith("<") for name in obj.attrs):  # it may have been given others
-            return True
-        methods = self._definitions.methods(obj.cls).values()
+        cls = value if isinstance(value, Class) else obj.cls if obj is not None else None
+        if cls is None:
+            is_called = isinstance(value, (Lambda, Bound, Partial))
+            return is_called or (isinstance(value, External) and _is_foreign(value))
+        if obj is not None and obj.role is roles.PLAIN and any(name.startswith("<") for name in obj.attrs):
+            return True  # it may have been given others
+        methods = self._definitions.methods(cls).values()
         return any(self._reach.features_of_call(method) & _TRAINING for method in methods)
 
     def handed(self, given: Iterable[Value], w: World, ctx: Context) -> None:
@@ -386,8 +387,8 @@ def _tensor(ref: Ref, tensor: Tensor, w: World, at_hand: _AtHand) -> None:
         at_hand.inputs |= tensor.groups
 
 
-def _at_hand(values: Iterable[Value], w: World) -> Iterator[Value]:
-    """Some values, and what they hold."""
+def _with_parts(values: Iterable[Value], w: World) -> Iterator[Value]:
+    """Some values, what they hold, and what those of them that are nested functions mention."""
     seen: set[Value] = set()
     queue = list(values)
     while queue:
@@ -402,6 +403,8 @@ def _at_hand(values: Iterable[Value], w: World) -> Iterator[Value]:
                 queue += obj.attrs.values()
             elif isinstance(obj, (Sequence, Mapping)):
                 queue += obj.parts()
+            elif isinstance(value, Function) and is_nested(value, w):
+                queue += closed_over(value, w)
 
 
 def _is_foreign(value: External) -> bool:

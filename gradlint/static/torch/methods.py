@@ -17,6 +17,7 @@ from gradlint.static.knowledge.torch_table import (
     EXPECTING_METHODS,
     HOOKING,
     METHODS,
+    NDARRAY,
     NEEDLESS,
     RENAMING,
 )
@@ -252,7 +253,7 @@ class Methods:
         if force != Const(True):
             self._conversions.converted(receiver, f".{name}()", w, ctx, site, role="receiver")
         self._evaluation.converted([receiver], w, ctx)
-        array = w.new(Instance(name="numpy.ndarray", role=roles.ARRAY, made_at=site))
+        array = w.new(Instance(name=NDARRAY, role=roles.ARRAY, made_at=site))
         self._memory.share(array, receiver, w)
         return self._graphs.reduced(self._breaks.note(array, [receiver], "numpy", w, site), [receiver], w)
 

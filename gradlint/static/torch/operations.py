@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.ops import Op
-from gradlint.static.knowledge.torch_table import INTEGRAL_TYPES, METHODS, PACKED_FIELDS, device_of_type
+from gradlint.static.knowledge.torch_table import INTEGRAL_TYPES, METHODS, NDARRAY, PACKED_FIELDS, device_of_type
 from gradlint.static.state.contents import united
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.origins import Comparison, Operation
@@ -110,7 +110,7 @@ class Operations:
         if op.result == "none":
             return NONE
         if op.result == "array":
-            array = w.new(Instance(name="numpy.ndarray", role=roles.ARRAY, made_at=site))
+            array = w.new(Instance(name=NDARRAY, role=roles.ARRAY, made_at=site))
             return self._graphs.reduced(self._breaks.note(array, inputs, "numpy", w, site), inputs, w)
         if op.grad == "argument" or ("requires_grad" in args.keywords and not inputs):
             created = self._create(op, args, w, site)
