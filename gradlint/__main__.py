@@ -30,6 +30,10 @@ def main() -> int:
         told = _told(sys.argv[1:])
         if told is not None:
             _print(*told)
+        if not runs_program:
+            from gradlint.room import look_for_garbage_seldom
+
+            look_for_garbage_seldom()
         from gradlint.cli import main as run
 
         code = run()

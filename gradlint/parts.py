@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gradlint.interruption import Ending, call_off
-
-_RECURSION = 6_000  #: calls in one another, for what walks along a tree of the depth that is accepted
+from gradlint.room import with_room
 
 if TYPE_CHECKING:
     from gradlint.finding import Finding
@@ -88,23 +85,25 @@ def analyze_part(project: Project, part: Part, rules: Sequence[type[Rule]], watc
         rules: the rules to check.
         watch: told which file is followed.
     """
+    return with_room(lambda: _analyzed(project, part, rules, {} if watch is None else {"watch": watch}))
+
+
+def _analyzed(project: Project, part: Part, rules: Sequence[type[Rule]], watching: dict[str, Watch]) -> Outcome:
     from gradlint.static.drive.analysis import analyze
 
     alone = project.apart()
     outcome = Outcome()
-    with _room():
-        try:
-            outcome = read_part(part, lambda path: alone.module(path).source)
-            watching = {} if watch is None else {"watch": watch}
-            analysis = analyze(alone, outcome.readable, rules, part.callers, **watching)
-        except (KeyboardInterrupt, MemoryError) as error:
-            outcome.end(error)
-            return outcome
-        except Exception as error:  # noqa: BLE001 -- whatever fails in one file must not cost the findings of the others
-            if len(part.targets) > 1:
-                return _one_by_one(project, part, rules)
-            outcome.fail(part.targets[0], error)
-            return outcome
+    try:
+        outcome = read_part(part, lambda path: alone.module(path).source)
+        analysis = analyze(alone, outcome.readable, rules, part.callers, **watching)
+    except (KeyboardInterrupt, MemoryError) as error:
+        outcome.end(error)
+        return outcome
+    except Exception as error:  # noqa: BLE001 -- whatever fails in one file must not cost the findings of the others
+        if len(part.targets) > 1:
+            return _one_by_one(project, part, rules)
+        outcome.fail(part.targets[0], error)
+        return outcome
     outcome.findings += analysis.findings
     outcome.notes += analysis.notes
     outcome.errors += analysis.rejected
@@ -114,16 +113,6 @@ def analyze_part(project: Project, part: Part, rules: Sequence[type[Rule]], watc
         return outcome
     outcome.footprint = alone.footprint()
     return outcome
-
-
-@contextmanager
-def _room() -> Iterator[None]:
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(limit, _RECURSION))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(limit)
 
 
 def read_part(part: Part, read: Callable[[Path], Source]) -> Outcome:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import sys
 import traceback
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
@@ -15,6 +13,7 @@ from pathlib import Path
 import libcst as cst
 
 from gradlint.finding import Finding, Fix, Location
+from gradlint.room import with_room
 from gradlint.rule import Rule, Violation, all_rules
 from gradlint.source import SourceError
 from gradlint.static.drive.effort import Agenda, Effort, Watch
@@ -37,10 +36,8 @@ from gradlint.static.text.units import StatementUnit, Unit
 
 _DISABLING = tuple(name.rpartition(".")[2] for name, mode in GRAD_MODES.items() if mode != "on")
 """What code says that disables gradients."""
-_RECURSION = 6_000
 _AGAIN = 2 * BESIDE  #: statements executed where a function is followed once more
 _ENOUGH = 4  #: functions of a file that took too long once more, after which no others are tried there
-_YOUNG = 50_000  #: objects made before garbage is looked for: a third of the memory, at a twentieth more time
 _OBJECTS = ("self", "cls", "")  #: what no file is known by: their attributes are no functions of one
 _Row = tuple[str, int | None, int]  #: a file, a cell of it if it is a notebook, and a row there
 
@@ -76,17 +73,11 @@ def analyze(
         The findings in the targets, sorted.  Files that cannot be parsed are passed over.  Where the user interrupts
         it, or memory runs out, those that are known by then.
     """
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(limit, _RECURSION))
-    thresholds = gc.get_threshold()
-    gc.set_threshold(max(thresholds[0], _YOUNG) if thresholds[0] else 0, *thresholds[1:])  # trees are long-lived
     try:
-        return _Analyzer(project, targets, rules, callers, watch).run()
+        return with_room(lambda: _Analyzer(project, targets, rules, callers, watch).run())
     finally:
         forget_keys()
         forget_tokens()
-        sys.setrecursionlimit(limit)
-        gc.set_threshold(*thresholds)
 
 
 class _Analyzer:

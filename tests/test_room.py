@@ -1,0 +1,67 @@
+"""Room for work that calls deeply and makes many objects that stay."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from gradlint.room import look_for_garbage_seldom, with_room
+
+
+def faults() -> int:
+    """How many pages of memory this process has asked for."""
+    resource = pytest.importorskip("resource", reason="Windows does not tell")
+    return int(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
+
+
+def leaf() -> None:
+    """A call that needs a frame."""
+
+
+def call_at(depth: int) -> None:
+    """Call again and again, so many calls deep."""
+    if depth:
+        call_at(depth - 1)
+    else:
+        for _ in range(200):
+            leaf()
+
+
+def asked(run: Callable[[], None]) -> int:
+    """The pages that something asks for that was done before."""
+    run()
+    before = faults()
+    run()
+    return faults() - before
+
+
+@pytest.mark.parametrize("depths", [range(500), range(3_000, 3_020)])
+def test_no_depth_asks_for_memory_with_each_call(depths: range) -> None:
+    def everywhere() -> None:
+        for depth in depths:
+            call_at(depth)
+
+    assert asked(lambda: with_room(everywhere)) < 200 + 10 * len(depths)
+
+
+def test_limits_are_as_before() -> None:
+    limit, thresholds = sys.getrecursionlimit(), gc.get_threshold()
+    within = with_room(lambda: (sys.getrecursionlimit(), gc.get_threshold()))
+    assert within[0] >= 6_000 and within[1][0] >= 50_000
+    with pytest.raises(ZeroDivisionError):
+        with_room(lambda: 1 // 0)
+    assert (sys.getrecursionlimit(), gc.get_threshold()) == (limit, thresholds)
+
+
+@pytest.mark.parametrize(("threshold", "then"), [(0, 0), (700, 50_000), (60_000, 60_000)])
+def test_a_collector_that_is_slower_or_off_stays_so(threshold: int, then: int) -> None:
+    thresholds = gc.get_threshold()
+    try:
+        gc.set_threshold(threshold, 7, 9)
+        look_for_garbage_seldom()
+        assert gc.get_threshold() == (then, 7, 9)
+    finally:
+        gc.set_threshold(*thresholds)
