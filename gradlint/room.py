@@ -11,7 +11,8 @@ T = TypeVar("T")
 
 _RECURSION = 6_000  #: calls in one another, for what walks along a tree of the depth that is accepted
 _FRAMES = 1 << 17  #: words of memory for the frames of these calls, none of which is touched before a call needs it
-_YOUNG = 50_000  #: objects made before garbage is looked for: a third of the memory, at a twentieth more time
+_YOUNG = 3_000_000
+"""Objects that are made, and not let go of, before garbage is looked for: little that is let go of refers to itself."""
 
 
 def with_room(act: Callable[[], T]) -> T:
@@ -27,7 +28,7 @@ def with_room(act: Callable[[], T]) -> T:
 
 
 def look_for_garbage_seldom() -> None:
-    """Trees of source are long-lived: to look through them again and again finds nothing.
+    """To look through trees of source again and again takes a twentieth of the time, and finds next to nothing.
 
     A collector that is switched off stays so.
     """

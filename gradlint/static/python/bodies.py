@@ -19,7 +19,7 @@ from gradlint.static.state.context import Context, Ledgers, Outcome
 from gradlint.static.state.joining import join
 from gradlint.static.state.origins import AttributeOf, Named, Origin
 from gradlint.static.state.values import Class, Const, Frame, Object, Unknown, new_unknown
-from gradlint.static.state.world import World
+from gradlint.static.state.world import Imported, World
 from gradlint.static.text.chains import assigned_in
 from gradlint.static.text.definition_units import ClassUnit, FunctionUnit, leaves
 from gradlint.static.text.triggers import walks_in
@@ -97,8 +97,8 @@ class Images:
     def __init__(self) -> None:
         self.given_up: list[Module] = []  #: modules whose bodies are too long to follow
         self.optimizers: dict[Module, set[int]] = {}  #: those that modules have left behind
-        self.shared: dict[int, Object] = {}  #: the objects that imported modules made
-        self.in_use: dict[int, Object] = {}
+        self.shared = Imported()  #: the objects that imported modules made
+        self.in_use = Imported()
         """The same as whoever calls a function may have left them: constants that functions bind anew are any value."""
         self._rebound: dict[int, Mapping[str, Origin]] = {}  #: frames with such constants, and what these are then
         self._images: dict[Module, World | None] = {}
@@ -177,10 +177,9 @@ class Images:
 
     def _share(self, module: Module, image: World) -> None:
         self._rebound.update({key: origins for key, origins in self._rebinding(module, image) if origins})
-        self.shared.update(image.heap)
-        self.in_use.update(image.heap)
-        for key in self._rebound.keys() & image.heap.keys():  # also of other files, which this one has changed
-            self.in_use[key] = _unsettled(image.heap[key], self._rebound[key])
+        for key, obj in image.heap.items():  # also of other files, which this one has changed
+            self.shared.add(key, obj)
+            self.in_use.add(key, _unsettled(obj, self._rebound[key]) if key in self._rebound else obj)
         self.optimizers[module] = {key for key, _ in image.having(roles.OPTIMIZER)}
 
     def _rebinding(self, module: Module, image: World) -> Iterator[tuple[int, Mapping[str, Origin]]]:

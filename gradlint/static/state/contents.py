@@ -140,22 +140,33 @@ def is_nested(value: Function | Lambda, w: World) -> bool:
 
 def clone(value: Value, w: World) -> Value:
     """``copy.deepcopy(value)``: new objects, new parameter groups."""
-    memo: dict[int, int] = {}
+    return _Cloning(w).copy(value)
 
-    def copy(value: Value) -> Value:
+
+class _Cloning:
+    """Copies values and what they hold, each once."""
+
+    def __init__(self, w: World) -> None:
+        self._world = w
+        self._copies: dict[int, int] = {}
+
+    def copy(self, value: Value) -> Value:
+        """A copy of a value."""
+        w = self._world
         value = w.resolve(value)
         if isinstance(value, Bound):  # a method of an object is one of its copy then
-            return replace(value, receiver=copy(value.receiver))
+            return replace(value, receiver=self.copy(value.receiver))
         if isinstance(value, Partial):
-            kwargs = tuple((name, copy(v)) for name, v in value.kwargs)
-            return replace(value, function=copy(value.function), args=tuple(map(copy, value.args)), kwargs=kwargs)
+            kwargs = tuple((name, self.copy(v)) for name, v in value.kwargs)
+            args = tuple(map(self.copy, value.args))
+            return replace(value, function=self.copy(value.function), args=args, kwargs=kwargs)
         if isinstance(value, Choice):
-            copies = tuple(map(copy, value.alternatives))
+            copies = tuple(map(self.copy, value.alternatives))
             return value if copies == value.alternatives else replace(value, key=fresh(), alternatives=copies)
         if not isinstance(value, Ref):
             return value
-        if value.id in memo:
-            return Ref(memo[value.id])
+        if value.id in self._copies:
+            return Ref(self._copies[value.id])
         obj = w.find(value.id)
         if obj is None or isinstance(obj, (Frame, Segment)):
             return value
@@ -163,18 +174,17 @@ def clone(value: Value, w: World) -> Value:
         if isinstance(new, Instance) and new.role is roles.PARAMETERS:
             new.args = ()  # no module has them
         ref = w.new(new)
-        memo[value.id] = ref.id
-        cloning(type(new))(new, copy, group)
+        self._copies[value.id] = ref.id
+        cloning(type(new))(new, self.copy, self.group)
         if isinstance(new, Instance):
             new.attrs.pop(REPEATED, None)
         return ref
 
-    def group(key: int) -> int:
-        ref = copy(Ref(key))
+    def group(self, key: int) -> int:
+        """The number of a copy of an object."""
+        ref = self.copy(Ref(key))
         assert isinstance(ref, Ref)
         return ref.id
-
-    return copy(value)
 
 
 def signature(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import symtable
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import libcst as cst
 
@@ -234,25 +234,6 @@ class _Walk:
         self._continue: Names = _NONE
         self._own: dict[cst.CSTNode, Names] = {}  #: what a first iteration of a loop may read
         self._ahead = False  #: only that is looked for
-        self._kinds: dict[type, Callable[..., Names]] = {
-            cst.SimpleStatementLine: self.block,
-            cst.SimpleStatementSuite: self.block,
-            cst.IndentedBlock: self.block,
-            cst.Assign: self._assign,
-            cst.AnnAssign: self._annotated,
-            cst.Del: lambda node, live: self._to(node.target, live),
-            cst.Return: lambda node, live: self._kept.union(_reads(node.value)),
-            cst.Raise: lambda node, live: self._kept.union(_reads(node.exc, node.cause)),
-            cst.Break: lambda node, live: self._break,
-            cst.Continue: lambda node, live: self._continue,
-            cst.If: self._if,
-            cst.For: self._for,
-            cst.While: self._while,
-            cst.With: self._with,
-            cst.Try: self._try,
-            cst.TryStar: self._try,
-            cst.Match: self._match,
-        }
 
     def block(self, node: cst.BaseSuite | cst.SimpleStatementLine, live: Names) -> Names:
         """What may be read before a block, if ``live`` may be after it."""
@@ -266,8 +247,8 @@ class _Walk:
         """What may be read before a statement, if ``live`` may be after it."""
         live |= self._kept
         self.after[node] = live
-        act = self._kinds.get(type(node))
-        return act(node, live) if act is not None else live.union(_reads(node))
+        act = self._KINDS.get(type(node))
+        return act(self, node, live) if act is not None else live.union(_reads(node))
 
     def _to(self, target: cst.CSTNode, live: Names) -> Names:
         return live.difference(_bound(target)).union(_read_by(target))
@@ -327,6 +308,21 @@ class _Walk:
         self._kept = kept
         return live.union(caught, _reads(*(handler.type for handler in node.handlers)))
 
+    def _delete(self, node: cst.Del, live: Names) -> Names:
+        return self._to(node.target, live)
+
+    def _return(self, node: cst.Return, live: Names) -> Names:
+        return self._kept.union(_reads(node.value))
+
+    def _raise(self, node: cst.Raise, live: Names) -> Names:
+        return self._kept.union(_reads(node.exc, node.cause))
+
+    def _leave(self, node: cst.Break, live: Names) -> Names:
+        return self._break
+
+    def _go_on(self, node: cst.Continue, live: Names) -> Names:
+        return self._continue
+
     def _match(self, node: cst.Match, live: Names) -> Names:
         cases = [self._case(case, live) for case in node.cases]
         return live.union(_reads(node.subject), *cases)
@@ -334,3 +330,23 @@ class _Walk:
     def _case(self, node: cst.MatchCase, live: Names) -> Names:
         read, bound = _pattern(node.pattern)
         return self.statement(node.body, live).union(_reads(node.guard)).difference(bound).union(read)
+
+    _KINDS: ClassVar[dict[type, Callable[..., Names]]] = {
+        cst.SimpleStatementLine: block,
+        cst.SimpleStatementSuite: block,
+        cst.IndentedBlock: block,
+        cst.Assign: _assign,
+        cst.AnnAssign: _annotated,
+        cst.Del: _delete,
+        cst.Return: _return,
+        cst.Raise: _raise,
+        cst.Break: _leave,
+        cst.Continue: _go_on,
+        cst.If: _if,
+        cst.For: _for,
+        cst.While: _while,
+        cst.With: _with,
+        cst.Try: _try,
+        cst.TryStar: _try,
+        cst.Match: _match,
+    }

@@ -9,7 +9,7 @@ forgets what they disagree about.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -60,6 +60,25 @@ class History:
         return self if self.keys or self.parent is None else self.parent
 
 
+class Imported(dict[int, Object]):
+    """What imported modules have made, by number and by kind; put in by :meth:`add` alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._kinds: dict[type[Object], dict[int, Object]] = {}
+
+    def add(self, key: int, obj: Object) -> None:
+        """A module has made or changed an object."""
+        before = self.get(key)
+        if before is not None and type(before) is not type(obj):
+            del self._kinds[type(before)][key]
+        self[key] = self._kinds.setdefault(type(obj), {})[key] = obj
+
+    def of(self, kind: type[ObjectT]) -> Mapping[int, ObjectT]:
+        """The objects of a kind."""
+        return self._kinds.get(kind, {})  # type: ignore[return-value]  # by their types
+
+
 class World:
     """A heap, a grad mode, and what was assumed on the way."""
 
@@ -82,9 +101,9 @@ class World:
         "varying",
     )
 
-    def __init__(self, shared: dict[int, Object] | None = None) -> None:
+    def __init__(self, shared: Imported | None = None) -> None:
         self.heap: dict[int, Object] = {}
-        self.shared = {} if shared is None else shared  #: what imported modules made; never written to
+        self.shared = Imported() if shared is None else shared  #: what imported modules made; never written to
         self.grad: bool | None = True
         self.assumed = Assumed()  #: truth of unknown conditions
         self.bound: dict[Hashable, Value] = {}  #: what an unknown or a choice turned out to be
@@ -204,8 +223,11 @@ class World:
 
     def all(self, kind: type[ObjectT], *, imported: bool = False) -> list[tuple[int, ObjectT]]:
         """The objects of a kind that this program has made, and those that imported modules have made, by number."""
-        objects = self.shared | self.heap if imported else self.heap
-        return [(key, obj) for key, obj in objects.items() if type(obj) is kind]
+        own = {key: obj for key, obj in self.heap.items() if type(obj) is kind}
+        if not imported:
+            return [*own.items()]
+        others = ((key, obj) for key, obj in self.shared.of(kind).items() if key not in self.heap)
+        return [*others, *own.items()]
 
     def having(self, role: Role, *, imported: bool = False) -> list[tuple[int, Instance]]:
         """Of these, the objects that are something to a training program: its optimizers."""

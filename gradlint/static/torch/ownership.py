@@ -131,9 +131,9 @@ class Ownership:
         """The parameter groups that an optimizer holds on some of the ways that led here only."""
         return frozenset[int]().union(*(optimizer.perhaps for optimizer in _optimizers(w)))
 
-    def may_step(self, w: World, ctx: Context) -> frozenset[int]:
-        """The parameter groups that optimizers hold which anything may still ask to step."""
-        if not self.held(w):
+    def may_step(self, w: World, ctx: Context, beside: frozenset[int] = frozenset()) -> frozenset[int]:
+        """The parameter groups, beside some, that optimizers hold which anything may still ask to step."""
+        if self.held(w) <= beside:
             return frozenset()
         ahead = self._liveness.ahead(ctx)
         roots: list[Value] = []
@@ -223,7 +223,7 @@ class UnownedParameters:
             return
         reached = (key for key, group in w.all(Group, imported=True) if _is_missed(group, optimizer))
         missed = frozenset(reached) - optimizer.groups
-        held = optimizer.groups | self._ownership.may_step(w, ctx) if missed else optimizer.groups
+        held = optimizer.groups | self._ownership.may_step(w, ctx, optimizer.groups) if missed else optimizer.groups
         missed -= held
         names, thawed_at = self._lost(optimizer, held, missed, w) if missed else ((), None)
         event = events.UnownedTrained(
@@ -240,7 +240,9 @@ class UnownedParameters:
         self, optimizer: Instance, held: frozenset[int], missed: frozenset[int], w: World
     ) -> tuple[tuple[str, ...], Site | None]:
         """The names of the parts that are missed in a module of the optimizer, and where they were thawed."""
-        for _, obj in sorted(w.all(Instance, imported=True)):
+        # What imported modules have made holds nothing that was made later.
+        imported = any(key in w.shared for key in optimizer.groups)
+        for _, obj in sorted(w.all(Instance, imported=imported)):
             if not obj.role.is_model or obj.opaque:
                 continue
             parts = list(self._parts(obj, w))
