@@ -76,7 +76,7 @@ def test_a_collector_that_is_slower_or_off_stays_so(threshold: int, then: int) -
 def test_what_the_analysis_lets_go_of_does_not_refer_to_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Garbage is looked for that seldom because there is next to none, however much is followed."""
     functions = "".join(
-        f"def train_{i}(model, batches):\n    target = copy.deepcopy(model)\n    for x in batches:\n"
+        f"def train_{i}(model, batches):\n    target = copy.deepcopy([model])\n    for x in batches:\n"
         f"        if x.shape[0] > {i}:\n            model(x).mean().backward()\n    return target\n\n"
         for i in range(40)
     )
