@@ -223,9 +223,7 @@ class UnownedParameters:
             return
         reached = (key for key, group in w.all(Group, imported=True) if _is_missed(group, optimizer))
         missed = frozenset(reached) - optimizer.groups
-        held = optimizer.groups | self._ownership.may_step(w, ctx, optimizer.groups) if missed else optimizer.groups
-        missed -= held
-        names, thawed_at = self._lost(optimizer, held, missed, w) if missed else ((), None)
+        names, thawed_at = self._lost(optimizer, missed, w, ctx) if missed else ((), None)
         event = events.UnownedTrained(
             site=optimizer.made_at,
             optimizer=optimizer.name.rpartition(".")[2],
@@ -237,25 +235,32 @@ class UnownedParameters:
         self._witness.send(event, w, ctx, alternative=thawed_at)  # others, in which they stay frozen, say nothing of it
 
     def _lost(
-        self, optimizer: Instance, held: frozenset[int], missed: frozenset[int], w: World
+        self, optimizer: Instance, missed: frozenset[int], w: World, ctx: Context
     ) -> tuple[tuple[str, ...], Site | None]:
         """The names of the parts that are missed in a module of the optimizer, and where they were thawed."""
-        # What imported modules have made holds nothing that was made later.
-        imported = any(key in w.shared for key in optimizer.groups)
-        for _, obj in sorted(w.all(Instance, imported=imported)):
-            if not obj.role.is_model or obj.opaque:
+        modules = list(self._concerned(optimizer, missed, w))
+        held = optimizer.groups | (self._ownership.may_step(w, ctx, optimizer.groups) if modules else frozenset())
+        missed -= held
+        for parts in modules:
+            lost = missed & _groups_of(parts)
+            if not lost:
                 continue
-            parts = list(self._parts(obj, w))
-            groups = frozenset[int]().union(*(part.groups for part in parts))
-            if not groups & optimizer.groups or not groups & missed:
-                continue
-            late = frozenset(each for each in groups & missed if _thawed(each, w)[0] > optimizer.born)
+            late = frozenset(each for each in lost if _thawed(each, w)[0] > optimizer.born)
             if late:
                 return tuple(part.name for part in parts if part.groups & late), _thawed(min(late), w)[1]
             names = _left_out(parts, optimizer.groups, held, missed, w)
             if names:
                 return names, None
         return (), None
+
+    def _concerned(self, optimizer: Instance, missed: frozenset[int], w: World) -> Iterator[list[_Part]]:
+        """The parts of each module that has parameters of the optimizer and others, which may be missed."""
+        imported = any(key in w.shared for key in optimizer.groups)  # what was imported holds nothing made later
+        for _, obj in sorted(w.all(Instance, imported=imported)):
+            parts = list(self._parts(obj, w)) if obj.role.is_model and not obj.opaque else []
+            groups = _groups_of(parts)
+            if groups & optimizer.groups and groups & missed:
+                yield parts
 
     def _parts(self, module: Instance, w: World) -> Iterator[_Part]:
         """The modules that are attributes of a module, in order, and then its own parameters."""
@@ -270,6 +275,10 @@ class UnownedParameters:
                 if groups:
                     yield _Part(name, groups, True)
         yield from own
+
+
+def _groups_of(parts: list[_Part]) -> frozenset[int]:
+    return frozenset().union(*(part.groups for part in parts))
 
 
 def _left_out(
