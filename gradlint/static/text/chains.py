@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+import symtable
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from keyword import iskeyword
 from typing import NamedTuple
@@ -27,6 +28,7 @@ _HEADER = re.compile(r"\bdef\s+\w+(?:\[[^\]]*\])?\s*\(")
 _PARAMETER = re.compile(r"(?:\s|#[^\n]*\n|[*/],?)*(\w+)")
 _MARK = re.compile(r"[\[({\])},]|\"[^\"\n]*\"|'[^'\n]*'|#[^\n]*")
 _OPENING, _CLOSING = frozenset("[({"), frozenset("])}")
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _WORD = re.compile(r"[^\W\d]\w*")
 _BRACES = re.compile(r"\{([^{}]+)\}")
 _SPACE = re.compile(r"\s+|\([^()]*\)")  # behind super, too
@@ -84,6 +86,44 @@ def parameters_in(text: str) -> set[str]:
             if not depth or (depth == 1 and mark[0] == ","):
                 break
     return found
+
+
+def read_from_outside(text: str) -> frozenset[str] | None:
+    """The names of a function that are none of its variables, what it imports among them; None if Python rejects it."""
+    try:
+        tables = [symtable.symtable(_at_margin(text), "<text>", "exec")]
+    except (SyntaxError, ValueError):
+        return None
+    found: set[str] = set()
+    for table in tables:  # which grows meanwhile; the first one is around the function, where its header is evaluated
+        tables += table.get_children()
+        symbols = table.get_symbols()
+        found.update(symbol.get_name() for symbol in symbols if symbol.is_global() or symbol.is_imported())
+    return frozenset(found)
+
+
+def outside_comprehensions(text: str) -> set[str] | None:
+    """The names in a statement but for the variables of comprehensions; None if Python rejects it."""
+    try:
+        return set(_outside_comprehensions(parse(_at_margin(text))))
+    except TextError:
+        return None
+
+
+def _outside_comprehensions(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Name):
+        yield node.id
+    inner = (name for child in ast.iter_child_nodes(node) for name in _outside_comprehensions(child))
+    if isinstance(node, _COMPREHENSIONS):
+        targets = (each for generator in node.generators for each in ast.walk(generator.target))
+        own = {each.id for each in targets if isinstance(each, ast.Name)}
+        inner = (name for name in inner if name not in own)
+    yield from inner
+
+
+def _at_margin(text: str) -> str:
+    """A piece of code that may be indented, as one that may be parsed by itself."""
+    return f"if 1:\n{text}" if text[:1] in (" ", "\t") else text
 
 
 @lru_cache(maxsize=8)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from collections.abc import Set as AbstractSet
+import re
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gradlint.static.knowledge.torch_table import TEST_SETUPS, TRAINING_STEPS, returns_new
-from gradlint.static.text.chains import Chain, assigned_in, chains_in, parameters_in
+from gradlint.static.text.chains import (
+    Chain,
+    assigned_in,
+    chains_in,
+    outside_comprehensions,
+    read_from_outside,
+)
 from gradlint.static.text.definition_units import ClassUnit, FunctionUnit, header_of, leaves, reached_from
 from gradlint.static.text.index import (
     AMENDED,
@@ -35,6 +41,7 @@ if TYPE_CHECKING:
     from gradlint.static.text.files import Module
     from gradlint.static.text.reach import Reach
 
+_COMPREHENSION = re.compile(r"[\[({].*\bfor\b", re.DOTALL)
 _MANY = 32  #: units of one name, above which their statements are looked at as one
 
 
@@ -89,6 +96,8 @@ class Scope:
         if unit.is_import or text.startswith(('"', "'")):
             return ()
         bound = assigned_in(text) | {chain.parts[0] for chain in chains_in(text)}
+        if _COMPREHENSION.search(text) is not None:
+            bound &= outside_comprehensions(text) or bound
         return bound - {""} - self.foreign.names.keys() - self.links.keys()
 
     def mentions(self, unit: Unit) -> Feature:
@@ -137,7 +146,7 @@ class Scope:
     def of_text(self, unit: FunctionUnit, text: str, *, definitions: bool = False) -> Feature:
         """The features of some text of a function, and of what that leads to, or of the definitions among that."""
         chains = chains_in(text)
-        named = self._leads_to(chains, _parameters_around(unit))
+        named = self._leads_to(chains, _Hidden(unit))
         if definitions:
             named = tuple(other for other in named if isinstance(other, (FunctionUnit, ClassUnit)))
         return self._of_call(unit, self._tell(unit, text, chains), named)
@@ -190,20 +199,24 @@ class Scope:
                 parts = [self._leads_to(chains_in(header_of(unit))), *map(self._named_by, unit.body)]
                 known = tuple(dict.fromkeys(unit for part in parts for unit in part))
             else:
-                known = self._leads_to(_chains(unit), _parameters_around(unit))
+                known = self._leads_to(_chains(unit), _Hidden(unit))
             self._named[unit] = known
         return known
 
-    def _leads_to(self, chains: Iterable[Chain], hiding: AbstractSet[str] = frozenset()) -> tuple[Unit, ...]:
+    def _leads_to(self, chains: Iterable[Chain], hiding: Container[str] = ()) -> tuple[Unit, ...]:
         found: dict[Unit, None] = {}
         for chain in chains:
-            hidden = chain.parts[0] in hiding
+            hidden = self._is_known(chain.parts[0]) and chain.parts[0] in hiding
             for part in chain.parts[hidden:]:
                 found.update(dict.fromkeys(self._many.get(part) or self.defined.get(part) or ()))
             first = chain.parts[0] or chain.parts[1]
             if not hidden and (first in self.links or first not in self.defined):
                 found.update(dict.fromkeys(self.targets(chain)))
         return tuple(found)
+
+    def _is_known(self, name: str) -> bool:
+        """Whether a variable of the file may bear a name."""
+        return name in self.defined or name in self.links or bool(self.stars)
 
     def targets(self, chain: Chain) -> tuple[Unit, ...]:
         """What a chain of names leads to, by the first of them that is known."""
@@ -340,12 +353,23 @@ def _chains(unit: Unit) -> tuple[Chain, ...]:
     return () if unit.is_import else chains_in(unit.text)
 
 
-def _parameters_around(unit: Unit) -> AbstractSet[str]:
-    """The parameters of a function and of those that it stands in: they hide variables of the file."""
-    found: set[str] = set()
-    around: Unit | None = unit
-    while around is not None:
-        if isinstance(around, FunctionUnit):
-            found |= parameters_in(around.text)
-        around = around.parent
-    return found
+class _Hidden:
+    """The names that are no variables of the file where a unit stands: they are those of functions around it."""
+
+    def __init__(self, unit: Unit) -> None:
+        self._unit = unit
+        self._outside: list[frozenset[str]] | None = None  #: what each of the functions reads from outside
+
+    def __contains__(self, name: object) -> bool:
+        if self._outside is None:
+            functions = [each for each in _around(self._unit) if isinstance(each, FunctionUnit)]
+            found = (read_from_outside(function.text) for function in functions)
+            self._outside = [names for names in found if names is not None]
+        return any(name not in names for names in self._outside)
+
+
+def _around(unit: Unit | None) -> Iterator[Unit]:
+    """A unit and those that it stands in."""
+    while unit is not None:
+        yield unit
+        unit = unit.parent
