@@ -241,16 +241,41 @@ def test_what_leads_to_modules_does_not_stand_aside(tmp_path: Path) -> None:
         ("def look(batch):\n    return (batch or one).sum()", False),
         ("def look(net):\n    return net.head", False),
         ("def look(batch, *net: int):\n    return net", False),
+        ("def look(batch):\n    net = batch.head\n    return net", False),
+        ("def look(batch):\n    return [net.mean() for net in batch]", False),
+        ("def look(batch):\n    return batch.sum(net=1)", False),
         ("def look(batch):\n    return net.head", True),
+        ("def look(batch, first=net):\n    return first", True),
+        ("def look(batch):\n    global net\n    net = batch.head\n    return net", True),
+        ("def look(batch):\n    def inner(net):\n        return net\n    return net.head", True),
         ("def look(batch):\n    return batch.net", True),
     ],
 )
-def test_only_names_that_are_not_its_parameters_lead_from_a_function_to_statements(
+def test_only_names_that_are_not_its_variables_lead_from_a_function_to_statements(
     function: str, leads: bool, tmp_path: Path
 ) -> None:
     text = "if __name__ == '__main__':\n    for net in (None or x).parts():\n        net.mean().backward()\n"
     project, found = reach(tmp_path, main=f"{function}\n\n\n{text}")
     (look,) = (unit for unit in project.module(tmp_path / "main.py").units if isinstance(unit, FunctionUnit))
+    assert bool(found.features(look) & Feature.BACKWARD) is leads
+
+
+@pytest.mark.parametrize(
+    ("statement", "leads"),
+    [
+        ("for net in x.parts():\n    net.backward()", True),
+        ("y = [net.backward() for net in x.parts()]", False),
+        ("y = {k: net.backward() for k, (_, net) in x.items()}", False),
+        ("y = [net.backward(z) for z in x.parts()]", True),
+        ("if __name__ == '__main__':\n    y = list(net.backward() for net in x.parts())", False),
+        ("if x:\n    def net():\n        return [z.backward() for z in x]", True),
+        ("y = [net.backward() for net in net.parts()]", True),
+        ("if __name__ == '__main__':\n    y = (list(z for z in x), net.backward())", True),
+    ],
+)
+def test_variables_of_comprehensions_are_none_of_the_file(statement: str, leads: bool, tmp_path: Path) -> None:
+    project, found = reach(tmp_path, main=f"def look(batch):\n    return net\n\n{statement}\n")
+    look = project.module(tmp_path / "main.py").units[0]
     assert bool(found.features(look) & Feature.BACKWARD) is leads
 
 

@@ -417,3 +417,32 @@ def test_what_may_record_nothing_may_be_trained_all_the_same(
 ) -> None:
     monkeypatch.setattr(Budget, "is_opaque", lambda _, unit: unit.name == "Student")
     assert found_rows(tmp_path, TEACHING.replace("CLEARED", cleared), code) == rows
+
+
+NAMED = """\
+import torch
+from torch import nn
+
+class Scaled(nn.Module):
+    def forward(self, x):
+        return x / x.norm(p=2, dim=1)
+
+class Flow(nn.Sequential):
+    def forward(self, x):
+        for module in self:
+            x = module(x)
+        return x
+
+model = Flow(nn.Linear(3, 3), Scaled())
+model.step = torch.load("model.pt")["step"]
+print(sum(p.numel() for p in model.parameters()))
+optimizer = torch.optim.Adam(model.parameters())
+for x in torch.randn(8, 4, 3):
+    model(x).mean().backward()
+    optimizer.step()
+"""
+
+
+def test_a_keyword_is_no_variable_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Budget, "is_opaque", lambda _, unit: unit.name == "forward" and "module(x)" in unit.text)
+    assert found_rows(tmp_path, NAMED, "GL201") == [NAMED[: NAMED.index("model(x)")].count("\n") + 1]

@@ -102,23 +102,33 @@ def read_from_outside(text: str) -> frozenset[str] | None:
     return frozenset(found)
 
 
-def outside_comprehensions(text: str) -> set[str] | None:
-    """The names in a statement but for the variables of comprehensions; None if Python rejects it."""
+def comprehended_in(text: str) -> set[str]:
+    """The variables of the comprehensions in a statement, but for those that it names outside of them as well."""
     try:
-        return set(_outside_comprehensions(parse(_at_margin(text))))
+        tree = parse(_at_margin(text))
     except TextError:
-        return None
+        return set()
+    return set().union(*map(_targets, ast.walk(tree))).difference(_named_outside(tree))
 
 
-def _outside_comprehensions(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, ast.Name):
-        yield node.id
-    inner = (name for child in ast.iter_child_nodes(node) for name in _outside_comprehensions(child))
+def _targets(node: ast.AST) -> set[str]:
+    """The variables of a comprehension."""
+    if not isinstance(node, _COMPREHENSIONS):
+        return set()
+    parts = (part for each in node.generators for part in ast.walk(each.target))
+    return {part.id for part in parts if isinstance(part, ast.Name)}
+
+
+def _named_outside(node: ast.AST) -> Iterator[str]:
+    """The names in a piece of code that are no variables of comprehensions where they stand."""
+    own = _targets(node)
     if isinstance(node, _COMPREHENSIONS):
-        targets = (each for generator in node.generators for each in ast.walk(generator.target))
-        own = {each.id for each in targets if isinstance(each, ast.Name)}
-        inner = (name for name in inner if name not in own)
-    yield from inner
+        yield from _named_outside(node.generators[0].iter)  # which is evaluated before there are any
+    for child in ast.iter_child_nodes(node):
+        yield from (name for name in _named_outside(child) if name not in own)
+    name = getattr(node, "id", None) or getattr(node, "name", None)
+    if isinstance(name, str):
+        yield name
 
 
 def _at_margin(text: str) -> str:

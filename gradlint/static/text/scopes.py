@@ -11,7 +11,7 @@ from gradlint.static.text.chains import (
     Chain,
     assigned_in,
     chains_in,
-    outside_comprehensions,
+    comprehended_in,
     read_from_outside,
 )
 from gradlint.static.text.definition_units import ClassUnit, FunctionUnit, header_of, leaves, reached_from
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from gradlint.static.text.files import Module
     from gradlint.static.text.reach import Reach
 
-_COMPREHENSION = re.compile(r"[\[({].*\bfor\b", re.DOTALL)
+_BRACKET = re.compile(r"[\[({]")
 _MANY = 32  #: units of one name, above which their statements are looked at as one
 
 
@@ -96,8 +96,9 @@ class Scope:
         if unit.is_import or text.startswith(('"', "'")):
             return ()
         bound = assigned_in(text) | {chain.parts[0] for chain in chains_in(text)}
-        if _COMPREHENSION.search(text) is not None:
-            bound &= outside_comprehensions(text) or bound
+        bracket = _BRACKET.search(text)
+        if bracket is not None and text.rfind("for") > bracket.start():  # there may be a comprehension
+            bound -= comprehended_in(text)
         return bound - {""} - self.foreign.names.keys() - self.links.keys()
 
     def mentions(self, unit: Unit) -> Feature:
