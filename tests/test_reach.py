@@ -270,11 +270,21 @@ def test_only_names_that_are_not_its_variables_lead_from_a_function_to_statement
         ("if __name__ == '__main__':\n    y = list(net.backward() for net in x.parts())", False),
         ("if x:\n    def net():\n        return [z.backward() for z in x]", True),
         ("y = [net.backward() for net in net.parts()]", True),
+        ("y = x.mean(net=1).backward()", False),
+        ("y = x.mean(\n    net=net,\n).backward()", True),
         ("if __name__ == '__main__':\n    y = (list(z for z in x), net.backward())", True),
     ],
 )
-def test_variables_of_comprehensions_are_none_of_the_file(statement: str, leads: bool, tmp_path: Path) -> None:
+def test_not_all_names_in_a_statement_are_variables_of_the_file(statement: str, leads: bool, tmp_path: Path) -> None:
     project, found = reach(tmp_path, main=f"def look(batch):\n    return net\n\n{statement}\n")
+    look = project.module(tmp_path / "main.py").units[0]
+    assert bool(found.features(look) & Feature.BACKWARD) is leads
+
+
+@pytest.mark.parametrize(("bound", "leads"), [("", False), ("sum = add; ", True)])
+def test_builtins_lead_to_no_statement_that_does_not_bind_them(bound: str, leads: bool, tmp_path: Path) -> None:
+    text = f"def look(batch):\n    return sum(batch)\n\n{bound}print(sum(x.parts()).backward())\n"
+    project, found = reach(tmp_path, main=text)
     look = project.module(tmp_path / "main.py").units[0]
     assert bool(found.features(look) & Feature.BACKWARD) is leads
 

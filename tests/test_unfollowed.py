@@ -135,6 +135,7 @@ def test_what_calls_others_by_names_that_do_not_tell_so_may_clear(
 
 ASKED = """\
 import functools
+import math
 import torch
 from madeup import equip, hook
 from torch import nn
@@ -148,6 +149,11 @@ class Clearing:
 
 class Hooks:
     pass
+
+class Fresh:
+    def __init__(self, cleared=None):
+        if cleared is not None:
+            cleared.zero_grad()
 
 class Telling:
     def before(self, batch):
@@ -221,8 +227,8 @@ def test_a_method_of_a_model_may_have_what_is_at_hand_clear(
     equipped = "equip(net.asked, optimizer)" if held == "Hooks()" else ""
     text = ASKED.replace("BEGINNING", beginning).replace("EQUIPPED", equipped)
     assert not found_rows(tmp_path, text.replace("HELD", held).replace("GIVEN", given), "GL201")
-    for harmless in ("nn.Identity()", "Hooks()"):
-        plain = ASKED.replace("BEGINNING", "print(batch)").replace("HELD", harmless).replace("EQUIPPED", "")
+    for harmless in ("nn.Identity()", "Hooks()", "Fresh()"):
+        plain = ASKED.replace("BEGINNING", "print(math.pi, batch)").replace("HELD", harmless).replace("EQUIPPED", "")
         assert found_rows(tmp_path, plain.replace("GIVEN", "None"), "GL201")
 
 

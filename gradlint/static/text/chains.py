@@ -102,33 +102,25 @@ def read_from_outside(text: str) -> frozenset[str] | None:
     return frozenset(found)
 
 
-def comprehended_in(text: str) -> set[str]:
-    """The variables of the comprehensions in a statement, but for those that it names outside of them as well."""
+def variables_in(text: str) -> set[str] | None:
+    """The names in a statement but for keywords and the variables of comprehensions; None if Python rejects it."""
     try:
-        tree = parse(_at_margin(text))
+        return set(_named(parse(_at_margin(text))))
     except TextError:
-        return set()
-    return set().union(*map(_targets, ast.walk(tree))).difference(_named_outside(tree))
+        return None
 
 
-def _targets(node: ast.AST) -> set[str]:
-    """The variables of a comprehension."""
-    if not isinstance(node, _COMPREHENSIONS):
-        return set()
-    parts = (part for each in node.generators for part in ast.walk(each.target))
-    return {part.id for part in parts if isinstance(part, ast.Name)}
-
-
-def _named_outside(node: ast.AST) -> Iterator[str]:
+def _named(node: ast.AST) -> Iterator[str]:
     """The names in a piece of code that are no variables of comprehensions where they stand."""
-    own = _targets(node)
+    own: set[str] = set()
     if isinstance(node, _COMPREHENSIONS):
-        yield from _named_outside(node.generators[0].iter)  # which is evaluated before there are any
+        yield from _named(node.generators[0].iter)  # which is evaluated before there are any
+        parts = (part for each in node.generators for part in ast.walk(each.target))
+        own = {part.id for part in parts if isinstance(part, ast.Name)}
     for child in ast.iter_child_nodes(node):
-        yield from (name for name in _named_outside(child) if name not in own)
-    name = getattr(node, "id", None) or getattr(node, "name", None)
-    if isinstance(name, str):
-        yield name
+        yield from (name for name in _named(child) if name not in own)
+    names = (getattr(node, field, None) for field in ("id", "name", "asname"))
+    yield from (name for name in names if isinstance(name, str))
 
 
 def _at_margin(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,8 +12,8 @@ from gradlint.static.text.chains import (
     Chain,
     assigned_in,
     chains_in,
-    comprehended_in,
     read_from_outside,
+    variables_in,
 )
 from gradlint.static.text.definition_units import ClassUnit, FunctionUnit, header_of, leaves, reached_from
 from gradlint.static.text.index import (
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from gradlint.static.text.files import Module
     from gradlint.static.text.reach import Reach
 
+_BUILTINS = frozenset(dir(builtins))
 _BRACKET = re.compile(r"[\[({]")
 _MANY = 32  #: units of one name, above which their statements are looked at as one
 
@@ -95,10 +97,11 @@ class Scope:
         text = unit.text
         if unit.is_import or text.startswith(('"', "'")):
             return ()
-        bound = assigned_in(text) | {chain.parts[0] for chain in chains_in(text)}
+        assigned = assigned_in(text)
+        bound = assigned | ({chain.parts[0] for chain in chains_in(text)} - _BUILTINS)
         bracket = _BRACKET.search(text)
-        if bracket is not None and text.rfind("for") > bracket.start():  # there may be a comprehension
-            bound -= comprehended_in(text)
+        if bracket is not None and max(map(text.rfind, ("for", "="))) > bracket.start():  # or there are no others
+            bound &= variables_in(text) or bound
         return bound - {""} - self.foreign.names.keys() - self.links.keys()
 
     def mentions(self, unit: Unit) -> Feature:

@@ -242,8 +242,9 @@ class Escapes:
             return is_called or (isinstance(value, External) and _is_foreign(value))
         if obj is not None and obj.role is roles.PLAIN and any(name.startswith("<") for name in obj.attrs):
             return True  # it may have been given others
-        methods = self._definitions.methods(cls).values()
-        return any(self._reach.features_of_call(method) & _TRAINING for method in methods)
+        methods = self._definitions.methods(cls).items()
+        asked = [method for name, method in methods if name != "__init__" or obj is None]  # which ran as it was built
+        return any(self._reach.features_of_call(method) & _TRAINING for method in asked)
 
     def handed(self, given: Iterable[Value], w: World, ctx: Context) -> None:
         """A library is given values: it calls the functions of the project among them."""
@@ -408,8 +409,9 @@ def _with_parts(values: Iterable[Value], w: World) -> Iterator[Value]:
 
 
 def _is_foreign(value: External) -> bool:
-    """Whether something outside the project is of a library of which nothing is known."""
-    return not value.name.startswith(("torch", "builtins.")) and not is_harmless(value.name)
+    """Whether something outside the project is of a library of which nothing is known, or is that library."""
+    name = value.name
+    return not name.startswith(("torch", "builtins.")) and not is_harmless(name) and not is_harmless(f"{name}.")
 
 
 def _calls_given(callee: Value, method: str) -> bool:
