@@ -481,7 +481,7 @@ class Changes:
         if tensor.groups:
             w.write(owner.id).pending = ()
             for key in tensor.groups:
-                group = self._unowned.told_to_train(key, flag, w, site)
+                group = self._unowned.told_to_train(key, flag, w, site, owner)
                 group.requires_grad = None if tensor.some_of_groups and group.requires_grad is not flag else flag
             return
         frozen = self._tensors.is_frozen(tensor.deps, w)

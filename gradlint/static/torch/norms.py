@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gradlint import events
 from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.torch_libraries import keeps_statistics
+from gradlint.static.knowledge.torch_table import PARAMETER_NAMES
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context, Ledger, Ledgers, Results
 from gradlint.static.state.values import LEFT, NONE, Const, Group, Instance, Ref, Value
@@ -40,6 +41,7 @@ class FrozenNorms:
     def __init__(self) -> None:
         self._drifting: Ledger[int, frozenset[int]] = self._ledgers.open()
         """Of frozen layers that have moved their statistics: the parameters of the model that was called."""
+        self._alone: Ledger[Ref, None] = self._ledgers.open()  #: parameters that were frozen by themselves
 
     def called(self, ref: Ref, results: Results, ctx: Context, site: Site) -> None:
         """A module was called: those in it that are frozen, beside others that are trained, may have moved."""
@@ -60,13 +62,19 @@ class FrozenNorms:
 
     def _is_frozen(self, layer: Instance, w: World) -> bool:
         """Whether it keeps statistics, and its parameters were frozen before any gradient has reached them."""
-        if not tracks_statistics(layer):
+        named = [layer.attrs.get(name) for name in PARAMETER_NAMES.get(layer.name, ())]
+        alone = [parameter in self._alone for parameter in named]
+        if not tracks_statistics(layer) or (any(alone) and not all(alone)):
             return False
         groups = [w.find(key) for key in layer.groups]
         return bool(groups) and all(
             isinstance(group, Group) and group.requires_grad is False and group.requires_grad_set and not group.fed
             for group in groups
         )
+
+    def frozen_alone(self, parameter: Ref) -> None:
+        """A parameter is frozen, and not the layer that has it: the others of that layer may be trained."""
+        self._alone[parameter] = None
 
     def stepped(self, stepped: frozenset[int], w: World, ctx: Context) -> None:
         """An optimizer has made a step: a model of which it steps some parameters was called to train."""

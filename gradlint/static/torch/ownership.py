@@ -205,11 +205,13 @@ class UnownedParameters:
     _ownership: Ownership
     _norms: FrozenNorms
 
-    def told_to_train(self, key: int, flag: bool | None, w: World, site: Site) -> Group:
-        """Parameters are about to be told to require grad, or not to: they thaw where they were frozen."""
+    def told_to_train(self, key: int, flag: bool | None, w: World, site: Site, one: Ref | None = None) -> Group:
+        """Parameters, or one of them, are about to be told to require grad or not: they thaw where they were frozen."""
         group: Group = w.write(key)
         if flag is not False:
             self._norms.thawed([key], w)
+        elif one is not None:
+            self._norms.frozen_alone(one)
         if flag and (group.requires_grad is False or (group.requires_grad is None and group.requires_grad_set)):
             group.thawed, group.thawed_at = fresh(), site
         group.requires_grad_set = True
