@@ -28,9 +28,9 @@ def with_room(act: Callable[[], T]) -> T:
 
 
 def look_for_garbage_seldom() -> None:
-    """To look through trees of source again and again takes a twentieth of the time, and finds next to nothing.
+    """Leave what is made alone for long, if a collector is at work at all.
 
-    A collector that is switched off stays so.
+    To look through trees of source again and again takes a twentieth of the time, and finds next to nothing.
     """
     first, *others = gc.get_threshold()
     gc.set_threshold(max(first, _YOUNG) if first else 0, *others)

@@ -2,13 +2,17 @@ from __future__ import annotations
 
 import ast
 import random
+import warnings
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from gradlint.finding import Location
+from gradlint.rule import all_rules
 from gradlint.source import SourceError, read_source, source_from_bytes, source_from_text
+from gradlint.static.drive.analysis import analyze
+from gradlint.static.text.project import Project
 from gradlint.syntax import error_in
 
 PATH = Path("folder/file.py")
@@ -155,3 +159,14 @@ def test_what_python_takes_is_taken() -> None:
         assert ours == taken, data
         agreed[taken] += 1
     assert min(agreed[True], agreed[False]) > 300
+
+
+def test_what_python_says_of_escapes_is_not_told(tmp_path: Path) -> None:
+    call = 'names = [re.sub("\\d", "", name) for name in torch.ones(2)]'
+    text = f"import re\nimport torch\n\n{call}\n\ndef train(names):\n    {call}\n    return names\n\ntrain(names)\n"
+    (tmp_path / "train.py").write_text(f"{text}torch.ones(2, requires_grad=True).numpy()\n")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found = analyze(Project([tmp_path]), [tmp_path / "train.py"], all_rules()).findings
+    assert [finding.code for finding in found] == ["GL501"]
+    assert not told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+import warnings
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from collections.abc import Sequence as AbstractSequence
@@ -74,7 +75,10 @@ def analyze(
         it, or memory runs out, those that are known by then.
     """
     try:
-        return with_room(lambda: _Analyzer(project, targets, rules, callers, watch).run())
+        with warnings.catch_warnings():
+            for kind in (SyntaxWarning, DeprecationWarning):  # of escapes and numbers: the business of other linters
+                warnings.filterwarnings("ignore", ".*invalid (escape|octal|decimal|hexadecimal|binary)", kind)
+            return with_room(lambda: _Analyzer(project, targets, rules, callers, watch).run())
     finally:
         forget_keys()
         forget_tokens()
