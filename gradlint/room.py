@@ -12,14 +12,15 @@ T = TypeVar("T")
 _RECURSION = 6_000  #: calls in one another, for what walks along a tree of the depth that is accepted
 _FRAMES = 1 << 17  #: words of memory for the frames of these calls, none of which is touched before a call needs it
 _YOUNG = 3_000_000
-"""Objects that are made, and not let go of, before garbage is looked for: little that is let go of refers to itself."""
+"""Objects that an act makes before garbage is looked for: of what is let go of meanwhile, little refers to itself."""
+_BETWEEN = 50_000  #: the same before and after: what an act leaves behind does
 
 
 def with_room(act: Callable[[], T]) -> T:
     """What a function returns that may call thousands deep; all limits are as before then."""
     limit, thresholds = sys.getrecursionlimit(), gc.get_threshold()
     sys.setrecursionlimit(max(limit, _RECURSION))
-    look_for_garbage_seldom()
+    look_for_garbage_seldom(_YOUNG)
     try:
         return _in_one_piece(act)
     finally:
@@ -27,13 +28,16 @@ def with_room(act: Callable[[], T]) -> T:
         gc.set_threshold(*thresholds)
 
 
-def look_for_garbage_seldom() -> None:
+def look_for_garbage_seldom(young: int = _BETWEEN) -> None:
     """Leave what is made alone for long, if a collector is at work at all.
 
     To look through trees of source again and again takes a twentieth of the time, and finds next to nothing.
+
+    Args:
+        young: the objects to be made, and not let go of, before it is at work.
     """
     first, *others = gc.get_threshold()
-    gc.set_threshold(max(first, _YOUNG) if first else 0, *others)
+    gc.set_threshold(max(first, young) if first else 0, *others)
 
 
 def _in_one_piece(act: Callable[[], T]) -> T:

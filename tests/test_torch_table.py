@@ -342,3 +342,13 @@ def test_models_that_depend_on_the_mode_are_known(name: str, options: list[str],
 )
 def test_harmless_calls_are_known(name: str, harmless: bool) -> None:
     assert table.is_harmless(name) is harmless
+
+
+HOLDING = [name for name, layer in sorted(table.LAYERS.items()) if layer.container in ("list", "dict", "wrapper")]
+
+
+@pytest.mark.parametrize("name", [name for name in HOLDING if name.startswith("torch.nn.")])
+def test_containers_are_given_what_they_hold_by_this_name(name: str) -> None:
+    path, _, cls = name.rpartition(".")
+    first, *_ = inspect.signature(getattr(importlib.import_module(path), cls)).parameters
+    assert table.LAYERS[name].held == first

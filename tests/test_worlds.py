@@ -20,10 +20,11 @@ from gradlint.static.state.values import (
     Object,
     Ref,
     Sequence,
+    Tensor,
     Unknown,
     Value,
 )
-from gradlint.static.state.world import World
+from gradlint.static.state.world import Imported, World
 
 ITEM = Unknown(ItemOf("graph", "weight"))
 OTHER = Unknown(ItemOf("graph", "label"))
@@ -48,6 +49,20 @@ def test_what_is_stored_last_is_read() -> None:
     assert world.stored(ITEM.key) == Const(3)
     world.store(ITEM.key, ITEM)
     assert world.stored(ITEM.key) == ITEM
+
+
+def test_what_modules_made_is_found_by_its_kind_as_it_is_now() -> None:
+    imported = Imported()
+    world = World(imported)
+    for key, obj in ((1, Instance()), (2, Tensor()), (3, Instance()), (2, Instance()), (3, Instance())):
+        imported.add(key, obj)
+    assert not world.all(Instance)
+    assert not world.all(Tensor, imported=True)
+    assert dict(world.all(Instance, imported=True)) == {key: imported[key] for key in (1, 2, 3)}
+    world.heap[1] = Tensor()
+    world.write(3).name = "changed"
+    assert sorted(key for key, _ in world.all(Instance, imported=True)) == [2, 3]
+    assert [obj.name for _, obj in world.all(Instance)] == ["changed"]
 
 
 def test_what_is_put_where_it_was_taken_from_changes_nothing(

@@ -68,6 +68,7 @@ class Layer:
     between: tuple[int, str] | None = None  #: the same of the number of layers, where it drops between them only
     tracks: tuple[int, str] | None = None  #: where it is told whether to keep running statistics, as it does else
     container: Literal["", "sequential", "list", "dict", "wrapper"] = ""  #: "wrapper": calls the one module given to it
+    held: str = "module"  #: the name of the argument, the first one, by which a container is given what it holds
     of_modules: bool = False  #: what a container holds can only be a module
     returns: Literal["tensor", "recurrent", "lstm", "attention"] = "tensor"
     """A tensor, ``(output, hidden)``, or ``(output, weights)``."""

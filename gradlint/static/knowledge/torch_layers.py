@@ -102,10 +102,10 @@ _NN: Final = merged(
     layers("LinearCrossEntropyLoss", Op(size="one", copies=True), parameters=True),
     # containers
     layers("Sequential", container="sequential", of_modules=True),
-    layers("ModuleList", container="list", of_modules=True),
-    layers("ModuleDict", container="dict", of_modules=True),
-    layers("ParameterList", container="list"),
-    layers("ParameterDict", container="dict"),
+    layers("ModuleList", container="list", held="modules", of_modules=True),
+    layers("ModuleDict", container="dict", held="modules", of_modules=True),
+    layers("ParameterList", container="list", held="values"),
+    layers("ParameterDict", container="dict", held="parameters"),
     layers("DataParallel", container="wrapper"),
 )
 

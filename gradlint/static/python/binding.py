@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -32,6 +31,7 @@ from gradlint.static.state.values import (
     new_unknown,
 )
 from gradlint.static.state.world import World
+from gradlint.static.text.chains import BUILTINS
 from gradlint.static.text.definition_units import ClassUnit, FunctionUnit
 from gradlint.static.text.index import named
 from gradlint.static.text.nodes import dotted
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from gradlint.static.text.files import Module
 
 
-_BUILTINS = frozenset(dir(builtins))
 _ON_THE_WAY = (Imported, Choice)
 _STAR = "import *"
 
@@ -77,7 +76,7 @@ class Names:
                 return behind
         if name == "__name__":
             return Const("__main__")
-        if name in _BUILTINS:
+        if name in BUILTINS:
             return External(f"builtins.{name}")
         if name == "torch" and any(isinstance(source, str) for star in stars for source in star.sources):
             return External(name)  # whatever else a file that is not at hand brings, that is torch

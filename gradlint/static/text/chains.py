@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 import symtable
 from collections.abc import Iterator, Mapping
@@ -11,6 +12,8 @@ from keyword import iskeyword
 from typing import NamedTuple
 
 from gradlint.syntax import TextError, parse
+
+BUILTINS = frozenset(dir(builtins))
 
 _STRING = r"'''(?:[^\\]|\\.)*?'''|\"\"\"(?:[^\\]|\\.)*?\"\"\"|'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\""
 _CHAIN = re.compile(
@@ -91,7 +94,7 @@ def parameters_in(text: str) -> set[str]:
 def read_from_outside(text: str) -> frozenset[str] | None:
     """The names of a function that are none of its variables, what it imports among them; None if Python rejects it."""
     try:
-        tables = [symtable.symtable(_at_margin(text), "<text>", "exec")]
+        tables = [symtable.symtable(standing(text), "<text>", "exec")]
     except (SyntaxError, ValueError):
         return None
     found: set[str] = set()
@@ -105,7 +108,7 @@ def read_from_outside(text: str) -> frozenset[str] | None:
 def variables_in(text: str) -> set[str] | None:
     """The names in a statement but for keywords and the variables of comprehensions; None if Python rejects it."""
     try:
-        return set(_named(parse(_at_margin(text))))
+        return set(_named(parse(standing(text))))
     except TextError:
         return None
 
@@ -123,8 +126,8 @@ def _named(node: ast.AST) -> Iterator[str]:
     yield from (name for name in names if isinstance(name, str))
 
 
-def _at_margin(text: str) -> str:
-    """A piece of code that may be indented, as one that may be parsed by itself."""
+def standing(text: str) -> str:
+    """A piece of code, as it can be parsed by itself: where it is indented, something stands above it."""
     return f"if 1:\n{text}" if text[:1] in (" ", "\t") else text
 
 

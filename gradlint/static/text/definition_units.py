@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 import libcst as cst
 
-from gradlint.static.text.chains import words_in
+from gradlint.static.text.chains import standing, words_in
 from gradlint.static.text.nodes import Tree, children
 from gradlint.static.text.units import Definition, StatementUnit, Unit
 from gradlint.syntax import TextError, parse
@@ -265,7 +265,7 @@ class FunctionUnit(_Definition):
         tree = _parsed(self.text)
         if tree is None:
             return self.words
-        rows = _standing(self.text).split("\n")
+        rows = standing(self.text).split("\n")
         parts = ("\n".join(rows[node.lineno - 1 : node.end_lineno]) for node in _definitions_in(tree))
         return frozenset(word for part in parts for word in words_in(part))
 
@@ -285,15 +285,10 @@ class FunctionUnit(_Definition):
 _Defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
 
 
-def _standing(text: str) -> str:
-    """The text of a definition, as it can be parsed by itself: where it is indented, something stands above it."""
-    return f"if 1:\n{text}" if text[0] in " \t" else text
-
-
 def _parsed(text: str) -> ast.AST | None:
     """The text of a definition as a tree; None if it cannot be parsed by itself."""
     try:
-        return parse(_standing(text))
+        return parse(standing(text))
     except TextError:
         return None
 

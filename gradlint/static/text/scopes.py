@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import builtins
 import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gradlint.static.knowledge.torch_table import TEST_SETUPS, TRAINING_STEPS, returns_new
 from gradlint.static.text.chains import (
+    BUILTINS,
     Chain,
     assigned_in,
     chains_in,
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from gradlint.static.text.files import Module
     from gradlint.static.text.reach import Reach
 
-_BUILTINS = frozenset(dir(builtins))
 _BRACKET = re.compile(r"[\[({]")
 _MANY = 32  #: units of one name, above which their statements are looked at as one
 
@@ -97,10 +96,9 @@ class Scope:
         text = unit.text
         if unit.is_import or text.startswith(('"', "'")):
             return ()
-        assigned = assigned_in(text)
-        bound = assigned | ({chain.parts[0] for chain in chains_in(text)} - _BUILTINS)
+        bound = assigned_in(text) | ({chain.parts[0] for chain in chains_in(text)} - BUILTINS)
         bracket = _BRACKET.search(text)
-        if bracket is not None and max(map(text.rfind, ("for", "="))) > bracket.start():  # or there are no others
+        if bracket is not None and max(map(text.rfind, ("for", "="))) > bracket.start():  # behind it, others may stand
             bound &= variables_in(text) or bound
         return bound - {""} - self.foreign.names.keys() - self.links.keys()
 

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 _MORE = "<more>"  #: where, among its members, a container may hold others
 _LAST = "<last>"  #: the member that is known to be the last, though not at which place
 _OTHERS = "<others>"  #: what stands for the members of a ``ModuleDict`` under keys that are not known
-_HELD = ("module", "modules", "values", "parameters")  #: the keywords by which a container may be given what it holds
 _UNKNOWN_LAYERS = Op(activation="unknown", saves="other")
 
 
@@ -78,8 +77,7 @@ class LayerContainers:
 
     def _put_in(self, ref: Ref, layer: Layer, args: Arguments, w: World, ctx: Context, site: Site) -> None:
         obj = w.write(ref.id)
-        given = (*args.positional, *(args.keywords[name] for name in _HELD if name in args.keywords), NONE)
-        first = w.resolve(given[0])
+        first = w.resolve(args.get(0, layer.held) or NONE)
         if layer.container == "wrapper":
             obj.attrs["module"] = self._wrapped(first, w, site)
             return

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from gradlint.finding import Site
 
 
+_ALONE = "frozen alone"  #: with a parameter: what a world is bound to in which that was frozen by itself
+
 UNTRACKED = "<untracked>"
 """An attribute of a layer that keeps no statistics, though others of its class do."""
 
@@ -41,7 +43,6 @@ class FrozenNorms:
     def __init__(self) -> None:
         self._drifting: Ledger[int, frozenset[int]] = self._ledgers.open()
         """Of frozen layers that have moved their statistics: the parameters of the model that was called."""
-        self._alone: Ledger[Ref, None] = self._ledgers.open()  #: parameters that were frozen by themselves
 
     def called(self, ref: Ref, results: Results, ctx: Context, site: Site) -> None:
         """A module was called: those in it that are frozen, beside others that are trained, may have moved."""
@@ -63,7 +64,7 @@ class FrozenNorms:
     def _is_frozen(self, layer: Instance, w: World) -> bool:
         """Whether it keeps statistics, and its parameters were frozen before any gradient has reached them."""
         named = [layer.attrs.get(name) for name in PARAMETER_NAMES.get(layer.name, ())]
-        alone = [parameter in self._alone for parameter in named]
+        alone = [(_ALONE, parameter) in w.bound for parameter in named]
         if not tracks_statistics(layer) or (any(alone) and not all(alone)):
             return False
         groups = [w.find(key) for key in layer.groups]
@@ -72,9 +73,9 @@ class FrozenNorms:
             for group in groups
         )
 
-    def frozen_alone(self, parameter: Ref) -> None:
+    def frozen_alone(self, parameter: Ref, w: World) -> None:
         """A parameter is frozen, and not the layer that has it: the others of that layer may be trained."""
-        self._alone[parameter] = None
+        w.bound[_ALONE, parameter] = Const(True)
 
     def stepped(self, stepped: frozenset[int], w: World, ctx: Context) -> None:
         """An optimizer has made a step: a model of which it steps some parameters was called to train."""

@@ -211,7 +211,7 @@ class UnownedParameters:
         if flag is not False:
             self._norms.thawed([key], w)
         elif one is not None:
-            self._norms.frozen_alone(one)
+            self._norms.frozen_alone(one, w)
         if flag and (group.requires_grad is False or (group.requires_grad is None and group.requires_grad_set)):
             group.thawed, group.thawed_at = fresh(), site
         group.requires_grad_set = True
