@@ -82,7 +82,7 @@ def test_what_acts_leave_behind_is_looked_for_between_them() -> None:
     try:
         look_for_garbage_seldom()
         assert with_room(act) == 0
-        kept = [[] for _ in range(1_000)]
+        kept: list[list[int]] = [[] for _ in range(1_000)]
         assert sum(left) >= 100_000
         assert len(kept) == 1_000
     finally:
