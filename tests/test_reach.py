@@ -65,6 +65,27 @@ def test_features_are_those_of_all_that_a_name_leads_to(tmp_path: Path) -> None:
     assert not reached.features(look) & (Feature.BACKWARD | Feature.DATA)
 
 
+@pytest.mark.parametrize(
+    ("imported", "is_passed_over"),
+    [
+        ("import oneflow as flow", True),
+        ("import paddle\nfrom tools import clip", True),
+        ("import numpy", False),
+        ("import paddle\nimport torch", False),
+        ("import paddle\nfrom helpers import clip", False),
+    ],
+)
+def test_a_file_of_another_framework_has_none_of_torch(imported: str, is_passed_over: bool, tmp_path: Path) -> None:
+    project, reached = reach(
+        tmp_path,
+        train=f"{imported}\n\ndef step(loss):\n    loss.backward()\n    return loss.numpy()\n",
+        helpers="import torch\n\ndef clip(x):\n    return x\n",
+        tools="def clip(x):\n    return x\n",
+    )
+    (step,) = (unit for unit in project.module(tmp_path / "train.py").units if isinstance(unit, FunctionUnit))
+    assert (not reached.features(step)) is is_passed_over
+
+
 def test_units_that_lead_to_each_other_share_their_features(tmp_path: Path) -> None:
     project, reached = reach(tmp_path, loop="def a(x):\n    b(x)\n\ndef b(x):\n    a(x)\n    x.step()\n")
     a, b = project.module(tmp_path / "loop.py").units

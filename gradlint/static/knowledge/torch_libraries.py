@@ -130,7 +130,13 @@ def names_predictions(name: str) -> bool:
     return PREDICTIONS_NAME.search(name) is not None
 
 
-_NOT_TORCH: Final = ("builtins.", "torch.", *(f"{space}." for space in _LIBRARIES.whole("foreign_modules")))
+_OTHERS: Final = frozenset(_LIBRARIES.whole("foreign_modules"))
+_NOT_TORCH: Final = ("builtins.", "torch.", *(f"{space}." for space in _OTHERS))
+
+
+def is_other_framework(name: str) -> bool:
+    """Whether a name belongs to a framework with tensors, layers and gradients of its own."""
+    return name.partition(".")[0] in _OTHERS
 
 
 def is_module_class(name: str) -> bool:

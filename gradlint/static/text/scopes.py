@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from gradlint.static.knowledge.torch_libraries import is_other_framework
 from gradlint.static.knowledge.torch_table import TEST_SETUPS, TRAINING_STEPS, returns_new
 from gradlint.static.text.chains import (
     BUILTINS,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from gradlint.static.text.reach import Reach
 
 _BRACKET = re.compile(r"[\[({]")
+_TORCH = "torch"
 _MANY = 32  #: units of one name, above which their statements are looked at as one
 
 
@@ -73,11 +75,18 @@ class Scope:
                 self.links[bound] = level, name, item
             else:
                 names[bound] = name if item is None else f"{name}.{item}"
-        self.foreign = Foreign(names, star, frozenset(self.links))
+        self.foreign = Foreign(names, star, frozenset(self.links), elsewhere=self._is_elsewhere(names.values()))
         for unit in module.units:
             for name in self._bound_by(unit):
                 self.defined.setdefault(name, []).append(unit)
         self._many = {name: together(units) for name, units in self.defined.items() if len(units) > _MANY}
+
+    def _is_elsewhere(self, imported: Collection[str]) -> bool:
+        """Whether the file imports another framework, and torch neither itself nor by the files that it imports."""
+        if _TORCH in self._module.words or not any(map(is_other_framework, imported)):
+            return False
+        files = (self._reach.module(self._module, level, name) for level, name, _, _ in self._module.imports)
+        return not any(file is not None and _TORCH in file.words for file in files)
 
     def linked(self, name: str, seen: frozenset[Module] = frozenset()) -> tuple[Unit, ...] | Module:
         """What a name means that an import statement has brought from another file."""
