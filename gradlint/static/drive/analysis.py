@@ -98,12 +98,13 @@ class _Analyzer:
         self.agenda = Agenda(watch)
         self.callers = project.importers_of(self.targets) if callers is None else list(callers)
         self.rules = {rule.code: rule for rule in rules}
-        self.witness = Witness(rules)
+        every = {rule.code: rule for rule in (*all_rules(), *rules)}.values()
+        self.witness = Witness(every)  # what tells worlds apart for one rule does for all, whichever are selected
         self.triggers = Triggers(rules)
         self.reach = Reach(project, self.triggers.any)
         self.machine = Interpreter(project, self.witness, self.reach)
         self.entries = self.machine.entries(self.triggers)
-        self.effort = Effort(self.reach, Triggers(all_rules()).begin)  # as far, whichever rules are selected
+        self.effort = Effort(self.reach, Triggers(list(every)).begin)  # as far, whichever they are
         self.found: dict[tuple[str, Location], Finding] = {}
         self.mended: dict[tuple[str, Location], list[Violation]] = {}
         self.together = Together()
@@ -233,6 +234,8 @@ class _Analyzer:
     def _keep_proven(self, among: Container[_Row] | None) -> None:
         """Keep what the entry point that was followed last has proven, in some rows only where they are given."""
         for rule, violation in self.witness.proven():
+            if rule.code not in self.rules:
+                continue
             finding = replace(rule.finding(violation), fix=fix_of(violation))
             if among is not None and _row(finding.location) not in among:
                 continue
