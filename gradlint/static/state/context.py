@@ -259,12 +259,7 @@ def variant(w: World, ctx: Context) -> Hashable:
 
     Where worlds were joined, models that go with different losses may have got mixed: those are left out.
     """
-    return _at_hand(taken(w), w, ctx)
-
-
-def taken(w: World) -> set[Value]:
-    """What was taken of several that joined worlds had: what one of them had with it may have been left."""
-    return {value for key, value in w.bound.items() if isinstance(key, int)}
+    return _at_hand({value for key, value in w.bound.items() if isinstance(key, int)}, w, ctx)
 
 
 def chosen(w: World, ctx: Context) -> Hashable | None:

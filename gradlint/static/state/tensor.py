@@ -11,6 +11,7 @@ from gradlint.static.state.declaring import (
     ALL_OR_NONE,
     BOTH,
     COMMON,
+    DEVICE,
     EITHER,
     FIRST,
     FIRST_OF_BOTH,
@@ -174,7 +175,7 @@ class Described(Object):
 class Placed(Described):
     """Where a tensor is: its device, and the storage and the object it is a part of."""
 
-    device: str | None = fact(None)
+    device: str | None = fact(None, join=DEVICE)
     placed: bool = fact(False, join=EITHER, same=SETTLED)  #: put on its device on purpose
     on_device_as_one: bool = fact(False, join=EITHER, same=SETTLED)
     """Where the tensors are of what may be an object of several is not known, unlike ``device``."""

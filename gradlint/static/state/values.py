@@ -17,6 +17,7 @@ from gradlint.static.state.declaring import (
     BOTH,
     BY_NAME,
     COMMON,
+    DEVICE,
     EITHER,
     FIRST,
     FIRST_BY_NAME,
@@ -254,7 +255,6 @@ ESCAPED = "<escaped>"
 REPEATED = "<repeated>"
 """An attribute of a layer that a list holds several times, because it was multiplied.  A copy of it has it no more."""
 
-CHOSEN = "chosen"  #: the device of what is on CUDA where a program has chosen that: as where it is available
 WALKED = "walked"  #: with a place: what a world is bound to once a backward pass has started there
 
 LEFT = "left behind"
@@ -389,7 +389,7 @@ class Instance(Object):
     training: bool | None = fact(True)
     mode_at: Site | None = fact(None, join=FIRST, same=SETTLED)  #: where the mode was last set
     mode_asked: int = fact(0, join=GREATEST, same=SETTLED)  #: the number at which it was last set to something known
-    device: str | None = fact("cpu")
+    device: str | None = fact("cpu", join=DEVICE)
     opaque: bool = fact(False, join=EITHER)
     mode_dependent: bool = fact(False, join=EITHER)
     """Of an opaque module: it is known to behave differently in training and evaluation."""

@@ -12,10 +12,10 @@ from gradlint.static.knowledge.ops import Op
 from gradlint.static.knowledge.torch_table import INTEGRAL_TYPES, METHODS, NDARRAY, PACKED_FIELDS, device_of_type
 from gradlint.static.state.contents import united
 from gradlint.static.state.context import Arguments, Context
+from gradlint.static.state.declaring import CHOSEN
 from gradlint.static.state.origins import Comparison, Operation
 from gradlint.static.state.provenance import carries_graph, is_figure, is_number
 from gradlint.static.state.values import (
-    CHOSEN,
     NONE,
     Const,
     External,

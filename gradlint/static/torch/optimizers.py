@@ -15,7 +15,7 @@ from gradlint.static.knowledge.torch_training import CONFIGURING
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.report.witness import Witness
-from gradlint.static.state.context import Arguments, Context, Ledger, Ledgers, taken
+from gradlint.static.state.context import Arguments, Context, Ledger, Ledgers
 from gradlint.static.state.joining import joined
 from gradlint.static.state.origins import AttributeOf, ElementOf, ItemOf, Parameter
 from gradlint.static.state.provenance import wraps_optimizer
@@ -227,8 +227,7 @@ class Optimizers:
         self._unowned.stepping(obj, w, ctx, site)
         self._norms.stepped(obj.groups, w, ctx)
         self._stepping.before_step(obj.groups, w, ctx, site, proportional=self._pace.is_proportional(obj))
-        if optimizer not in taken(w):  # else its own backward pass may be that of the model which was not taken
-            self._evaluation.stepped(obj.groups, w)
+        self._evaluation.stepped(obj.groups, w)
         if isinstance(optimizer, Ref) and wraps_optimizer(self._keys.get(optimizer.id)):  # it may unscale them first
             touches: events.Touches = dict.fromkeys(sorted(obj.groups))
             self._witness.send(events.GradientsUnscaled(site=site, touches=touches), w, ctx)

@@ -12,6 +12,7 @@ from gradlint.static.knowledge.torch_table import names_integers, names_predicti
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.dict_objects import DictObjects
 from gradlint.static.state.comparisons import computed
+from gradlint.static.state.declaring import CHOSEN
 from gradlint.static.state.origins import Figure, Origin, Text, fresh
 from gradlint.static.state.provenance import (
     carries_graph,
@@ -26,7 +27,6 @@ from gradlint.static.state.provenance import (
     origin_of,
 )
 from gradlint.static.state.values import (
-    CHOSEN,
     NONE,
     Choice,
     Const,
