@@ -255,7 +255,7 @@ AUGMENTED = re.compile(
     rf"(?m)^[ \t]*[\w.]+(?:\.\w+|{_ITEM}){_OPERATOR}|^[ \t]*\w+[ \t]*-=(?!=)|^[ \t]*[\w.]+{_ITEM}[ \t]*=(?!=)"
 )
 AUGMENTED_NAME = re.compile(rf"(?m)^[ \t]*\w+{_OPERATOR}")
-AMENDED = re.compile(r"(?m)^[ \t]*\w+[ \t]*[*/]=")
+AMENDED = re.compile(r"(?m)^[ \t]*\w+[ \t]*(?:[*/]=|\+=[ \t]*(?!(?:len|str|int)\b)[A-Za-z_])")
 OVERWRITING = re.compile(
     r"\binplace[ \t]*=|\b(?:"
     + "|".join(sorted({name.rpartition(".")[2] for name in OVERWRITES}))

@@ -99,7 +99,7 @@ class Feature(IntFlag):
     SAVING = auto()  #: an operation whose backward needs its output
     OVERWRITES = auto()  #: an activation or a dropout that may overwrite what it is given
     CLEARS = auto()  #: gradients may be dropped
-    AMENDED = auto()  #: a name that is multiplied or divided in place
+    AMENDED = auto()  #: a name that is multiplied or divided in place, or that something is added to
     KEEPS = auto()  #: something is put into a container
 
 

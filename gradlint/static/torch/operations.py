@@ -493,6 +493,7 @@ def _indices(values: Tensor, site: Site) -> Tensor:
         activation="none",
         made_at=site,
         open=False,
+        calls=values.calls,
     )
 
 
