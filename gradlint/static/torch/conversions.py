@@ -79,6 +79,8 @@ class Conversions:
         self._memory.used([w.resolve(value) for value in values], w, ctx, site)
         tensors = self._tensors.tensors_in(values, w)
         self._evaluation.converted(tensors, w, ctx)
+        if _gives_labels(converted.display.rpartition(".")[2]):
+            self._evaluation.labelled(values, w, ctx)
         array = w.new(Instance(name=NDARRAY, role=roles.ARRAY, made_at=site))
         return self._graphs.reduced(self._breaks.note(array, values, "numpy", w, site), [*values, *tensors], w)
 
@@ -150,6 +152,7 @@ class Arrays:
     """Follows arrays that were tensors, and the storage that they share."""
 
     _breaks: GraphBreaks
+    _evaluation: Evaluation
     _graphs: Graphs
     _memory: Memory
 
@@ -159,6 +162,8 @@ class Arrays:
         """Call a method of an array."""
         if name in _IN_PLACE:
             self._memory.array_changed(owner, w, ctx, site)
+        if _gives_labels(name):
+            self._evaluation.labelled([owner], w, ctx)
         is_array = name not in ("item", "tolist")
         made = w.new(Instance(name=NDARRAY, role=roles.ARRAY)) if is_array else Unknown(Figure(fresh()))
         return self._graphs.reduced(self._breaks.inherit(made, [owner], w), [owner], w)
@@ -175,3 +180,9 @@ class Arrays:
             return None
         array = w.new(Instance(name=NDARRAY, role=roles.ARRAY))
         return self._graphs.reduced(self._breaks.inherit(array, [left, right], w), [left, right], w)
+
+
+def _gives_labels(name: str) -> bool:
+    """Whether a function or method of arrays tells which element is the greatest: numpy has the names of torch."""
+    op = METHODS.get(name)
+    return op is not None and op.ranks and op.integral

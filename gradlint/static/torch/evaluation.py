@@ -383,10 +383,20 @@ class Evaluation:
         So it is where the mode, or that of gradients, tells of an evaluation. If nothing else does, it must be
         ``evident`` from what becomes of the output: a training, too, makes probabilities and cuts graphs.
         """
-        if not self._calls or self._witness.muted or _in_forward(ctx):
-            return
+        if self._calls and not self._witness.muted and not _in_forward(ctx):
+            keys = united(self._graphs.outputs_behind(value, w) for value in values)
+            self._looked_at(keys, copied, w, ctx, likely=likely, evident=evident)
+
+    def labelled(self, values: Iterable[Value], w: World, ctx: Context) -> None:
+        """Labels were made of outputs, or of arrays and numbers that were made of some."""
+        if self._calls and not self._witness.muted and not _in_forward(ctx):
+            self._looked_at(self._graphs.computed_from(values, w), False, w, ctx)
+
+    def _looked_at(
+        self, keys: Iterable[int], copied: bool, w: World, ctx: Context, *, likely: bool = False, evident: bool = True
+    ) -> None:
         here = {place for place, _ in ctx.way(NodeSite(ctx.unit))}
-        for key in sorted(frozenset[int]().union(*(self._graphs.outputs_behind(v, w) for v in values))):
+        for key in sorted(keys):
             call = self._calls[key]
             if key in self._presumed and (likely or not evident or not call.trained or call.site in self._acts):
                 continue

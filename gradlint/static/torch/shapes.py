@@ -214,11 +214,10 @@ class Shapes:
             return None
         given = args.get(1, "start_dim" if name == "flatten" else "dim")
         at = w.resolve(given) if given is not None else None
+        if at is None and name == "squeeze":  # a batch, whose length nothing tells, has more than one sample
+            return tuple(size for size in first.shape if size != 1) if None not in first.shape[1:] else None
         if at is None:
-            known = None not in first.shape
-            if name == "squeeze":
-                return tuple(size for size in first.shape if size != 1) if known else None
-            return (prod(first.shape) if known else None,)  # type: ignore[arg-type]
+            return (prod(first.shape) if None not in first.shape else None,)  # type: ignore[arg-type]
         if name != "squeeze" or not isinstance(at, Const) or type(at.value) is not int:
             return None
         if not -len(first.shape) <= at.value < len(first.shape):
