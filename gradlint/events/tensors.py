@@ -98,6 +98,13 @@ class ResultDiscarded(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MethodNamed(Event):
+    """A method that is called for what it does stood as a statement of its own, without being called."""
+
+    method: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NumberTaken(Event):
     """``.item()`` of a tensor was called."""
 

@@ -75,6 +75,7 @@ from gradlint.static.knowledge.torch_operations import (
     device_of_type,
 )
 from gradlint.static.knowledge.torch_training import (
+    ACTS,
     ARBITRARY_TRANSFORMS,
     AUTOCASTS,
     BACKWARD_HOOKS,
@@ -224,6 +225,7 @@ def canonical(name: str) -> str:
 
 
 __all__ = [
+    "ACTS",
     "ALIASES",
     "ARBITRARY_TRANSFORMS",
     "ARRAY_METHODS",

@@ -220,6 +220,9 @@ MODULE_METHODS: Final = names(
 TELLING_MODULES: Final = MODULE_METHODS | {"zero_grad", "train", "eval"}
 """Methods that say of an object that it is a module."""
 
+ACTS: Final = frozenset(["step", "zero_grad", "backward", "train", "eval"])
+"""Methods of optimizers, schedulers, modules and losses that act without arguments: named alone, they do nothing."""
+
 MODULE_CHANGES: Final = frozenset(["to", "cuda", "cpu", "float", "double", "half", "bfloat16", "train", "eval"])
 """Methods of modules that change them, and return them."""
 

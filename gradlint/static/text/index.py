@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.guesses import is_misspelt
-from gradlint.static.knowledge.torch_table import OVERWRITES, RENAMING
+from gradlint.static.knowledge.torch_table import ACTS, OVERWRITES, RENAMING
 from gradlint.static.text.definition_units import ClassUnit, FunctionUnit, units_of
 from gradlint.static.text.nodes import Tree, parse_module
 from gradlint.static.text.units import StatementUnit, Unit
@@ -247,7 +247,9 @@ def _mentions(test: ast.expr, name: str) -> bool:
     return any(getattr(part, "id", getattr(part, "attr", None)) == name for part in ast.walk(test))
 
 
-STATEMENT_CALL = re.compile(r"(?m)^[ \t]*[^\W\d](?:[\w.]|\[[^\[\]()\n]*\])*\.(\w+)\(")
+_PLAIN = r"(?m)^[ \t]*[^\W\d](?:[\w.]|\[[^\[\]()\n]*\])*\."  #: what something is called whose attribute begins a line
+STATEMENT_CALL = re.compile(rf"{_PLAIN}(\w+)\(")
+NAMED_ALONE = re.compile(rf"{_PLAIN}(?:{'|'.join(sorted(ACTS))})[ \t]*(?:[;#]|$)")
 _END = re.compile(r"[ \t]*(?:[;#\n]|\Z)")
 _OPERATOR = r"[ \t]*(?:[-+*/@%&|^]|//|\*\*|<<|>>)=(?!=)"
 _ITEM = r"\[(?![\"'][^\"'\n]*[\"']\][ \t]*[-+*/]?=).*\]"  #: under a name, there are mostly settings and figures

@@ -24,6 +24,7 @@ from gradlint.static.text.index import (
     BASES,
     CONVERTED,
     INIT_SUBCLASS,
+    NAMED_ALONE,
     OVERWRITING,
     STATEMENT_CALL,
     WRAPPED,
@@ -269,7 +270,8 @@ class Scope:
         changes = bool(found & (Feature.AUGMENTED | Feature.IN_PLACE)) or AUGMENTED_NAME.search(text) is not None
         if "cuda" in text:
             found |= Feature.CUDA
-        if any(returns_new(call[1]) and ends_statement(text, call.end()) for call in STATEMENT_CALL.finditer(text)):
+        calls = ((call[1], call.end()) for call in STATEMENT_CALL.finditer(text))
+        if any(returns_new(name) and ends_statement(text, end) for name, end in calls) or NAMED_ALONE.search(text):
             found |= Feature.DISCARDED
         if misspells(text):
             found |= Feature.MISSPELT

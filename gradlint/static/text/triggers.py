@@ -85,7 +85,7 @@ class Feature(IntFlag):
     VARIABLE = auto()
     OLD_INIT = auto()
     PICKLE = auto()
-    DISCARDED = auto()  #: a statement that calls a method which gives a new tensor, or changes a module
+    DISCARDED = auto()  #: a statement that calls a method which gives a new tensor, or that names one which acts
     MODULE = auto()  #: a class that is a module
     SUPER = auto()  #: a class whose ``__init__`` does not begin with that of its base
     CONTAINER = auto()  #: a class that keeps a list, tuple or dict of things
@@ -178,6 +178,7 @@ NEEDS: Final[Mapping[type[Event], tuple[Feature, ...]]] = {
     events.AttributeMisspelt: (Feature.MISSPELT,),
     events.ModuleRequiresGradSet: (Feature.REQUIRES_GRAD,),
     events.ResultDiscarded: (Feature.DISCARDED,),
+    events.MethodNamed: (Feature.DISCARDED,),
     events.NumberTaken: (Feature.NUMBER, Feature.MAKES | Feature.TRAINABLE | Feature.LOSS),
     events.MovedToCuda: (Feature.MOVE,),
     events.ConvertedToNumpy: (

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint import events
+from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.ops import Op
-from gradlint.static.knowledge.torch_table import DROPOUTS, MOVES, OVERWRITES, returns_new
+from gradlint.static.knowledge.torch_table import ACTS, DROPOUTS, MOVES, OVERWRITES, returns_new
 from gradlint.static.python.execution import Execution
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.values import Const, Ref, Tensor, Unknown, Value
+from gradlint.static.state.values import Bound, Const, Instance, Object, Ref, Tensor, Unknown, Value
 from gradlint.static.state.world import World
 from gradlint.static.torch.batches import Batches
 from gradlint.static.torch.changes import Changes
@@ -91,11 +92,12 @@ class Overwriting:
             w.write(target.id).unsigned = unsigned
 
 
+_ACTING = (roles.OPTIMIZER, roles.SCHEDULER)
 _PLACES = (cst.Name, cst.Integer, cst.SimpleString, cst.Ellipsis)
 
 
 class Discards:
-    """Notices calls whose result is all they do, made for nothing."""
+    """Notices statements that do nothing: calls whose result is all they do, and methods that are not called."""
 
     _execution: Execution
     _witness: Witness
@@ -106,6 +108,8 @@ class Discards:
     def statement(self, node: cst.Expr, w: World, ctx: Context) -> None:
         """An expression is a statement of its own, and about to be executed."""
         call = node.value
+        if isinstance(call, cst.Attribute) and call.attr.value in ACTS:
+            self._named(node, call, w, ctx)
         if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
             return
         name = call.func.attr.value
@@ -122,6 +126,18 @@ class Discards:
             return
         view = self._tensors.presumed_view(receiver, w)
         self._witness.send(events.ResultDiscarded(site=ctx.site(node), tensor=view, method=name), w, ctx)
+
+    def _named(self, node: cst.Expr, method: cst.Attribute, w: World, ctx: Context) -> None:
+        """``optimizer.step`` is a statement, for ``optimizer.step()``."""
+        if not _is_plain(method.value) or self._is_shown(node, ctx):
+            return
+        named = w.resolve(self._execution.evaluate(method, w, ctx))
+        if not isinstance(named, Bound):
+            return
+        obj = w.get(w.resolve(named.receiver), Object)
+        acts = obj.role in _ACTING or obj.role.is_module if isinstance(obj, Instance) else isinstance(obj, Tensor)
+        if acts:
+            self._witness.send(events.MethodNamed(site=ctx.site(method), method=method.attr.value), w, ctx)
 
     def _is_shown(self, node: cst.Expr, ctx: Context) -> bool:
         """A notebook shows the value of the last statement of a cell, and of the others where it is told to."""
