@@ -100,6 +100,10 @@ OTHERWISE = {
     "eval_without_no_grad-arrays that are only compared": (
         "with gradients and in training mode, any call may belong to the training"
     ),
+    "eval_mode_missing-labels by numpy, of the output and of an array": "the guard does not see what numpy computes",
+    "eval_without_no_grad-images of a generator that is one of several, as the discriminator is": (
+        "with gradients and in training mode, any call may belong to the training"
+    ),
     "eval_mode_missing-neither eval() nor no_grad()": (
         "with gradients and in training mode, any call may belong to the training"
     ),

@@ -296,6 +296,8 @@ class TorchItems:
 
     def subscripted(self, part: Value, owner: Value, parts: Iterable[Index], node: cst.Subscript, w: World) -> None:
         parts = list(parts)
+        if isinstance(part, Choice):  # one of the things in a list, whichever
+            self._graphs.reduced(part, [index for index in parts if isinstance(index, (Unknown, Ref))], w)
         if isinstance(part, Unknown):
             self._memory.sliced(part, owner, node, w)
         elif isinstance(part, Ref) and w.get(owner, Tensor) is not None:

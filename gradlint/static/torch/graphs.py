@@ -28,6 +28,7 @@ from gradlint.static.state.origins import (
 )
 from gradlint.static.state.provenance import key_of, ways_into
 from gradlint.static.state.values import (
+    Choice,
     Const,
     Function,
     Group,
@@ -256,7 +257,9 @@ class Graphs:
     def computed_from(self, values: Iterable[Value], w: World) -> frozenset[int]:
         """The calls whose outputs values were computed from, be it by numbers or arrays that were made of those."""
         found: list[frozenset[int]] = []
-        for value in (w.resolve(one) for given in values for one in each_of(w.resolve(given))):
+        values = [w.resolve(given) for given in values]
+        found += (self._traces[v.key].numbers for v in values if type(v) is Choice and v.key in self._traces)
+        for value in (w.resolve(one) for given in values for one in each_of(given)):
             tensor = w.get(value, Tensor)
             if tensor is not None:
                 found.append(tensor.calls)
@@ -276,9 +279,9 @@ class Graphs:
         return (calls & self._answered.keys()) - self._lent.keys()
 
     def reduced(self, result: Value, values: Iterable[Value], w: World) -> Value:
-        """``result``, a number or an array made from the mere values of ``values``."""
+        """``result``, a number or an array made from the mere values of ``values``, or something chosen by these."""
         numbers = self.computed_from(values, w)
-        if numbers and isinstance(result, (Ref, Unknown)):
+        if numbers and isinstance(result, (Ref, Unknown, Choice)):
             self._traces[result if isinstance(result, Ref) else result.key] = _Trace(numbers=numbers)
         return result
 
