@@ -432,7 +432,7 @@ class Collections:
         """Whether an object is true, when it is known."""
         obj = w.find(value.id)
         if isinstance(obj, (Sequence, Mapping)):
-            if obj.items:
+            if obj.items or (isinstance(obj, Sequence) and obj.ending is not None):
                 return True
             return False if obj.tail is None else None
         if isinstance(obj, Tensor):

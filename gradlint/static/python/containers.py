@@ -329,8 +329,8 @@ class Filling:
             self._domain.items.collected(ref, value, w, ctx, site)
         new: Sequence = w.write(ref.id)
         new.repeats = new.repeats or w.age(ref) < ctx.iteration
-        certain = certain and ctx.peeled < w.age(ref) and ref.id not in self._collections.standing
-        if certain and new.tail is None and len(new.items) < MAX_KNOWN and not new.loses:
+        counted = certain and ctx.peeled < w.age(ref) and ref.id not in self._collections.standing
+        if counted and new.tail is None and len(new.items) < MAX_KNOWN and not new.loses:
             new.items.append(value)
             new.sites.append(site)
             return
