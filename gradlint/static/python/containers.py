@@ -21,7 +21,7 @@ from gradlint.static.python.reflection import Records
 from gradlint.static.python.streams import Streams
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import joined
-from gradlint.static.state.origins import ItemOf, Text, fresh
+from gradlint.static.state.origins import ItemOf, Text, Truth, fresh
 from gradlint.static.state.provenance import dict_of, key_of
 from gradlint.static.state.values import (
     NONE,
@@ -327,6 +327,7 @@ class Filling:
             return
         if kept:
             self._domain.items.collected(ref, value, w, ctx, site)
+        w.assumed.drop(Truth(ref))  # it may have been empty
         new: Sequence = w.write(ref.id)
         new.repeats = new.repeats or w.age(ref) < ctx.iteration
         counted = certain and ctx.peeled < w.age(ref) and ref.id not in self._collections.standing

@@ -18,7 +18,7 @@ from gradlint.static.report.witness import Witness
 from gradlint.static.state.contents import closed_over, is_nested
 from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.joining import MAX_ALTERNATIVES
-from gradlint.static.state.origins import AnyOf, AttributeOf, ElementOf, ItemOf, Result, fresh
+from gradlint.static.state.origins import AnyOf, AttributeOf, ElementOf, ItemOf, Result, Truth, fresh
 from gradlint.static.state.provenance import built_from
 from gradlint.static.state.values import (
     ESCAPED,
@@ -370,6 +370,7 @@ class Escapes:
 
 def _filled(container: Ref, name: str, w: World) -> None:
     """A list or dict may hold more than before, and a dict other numbers."""
+    w.assumed.drop(Truth(container))
     held, anything = w.write(container.id), new_unknown("kept", name)
     held.tail = held.tail or anything
     if isinstance(held, Mapping):

@@ -37,6 +37,7 @@ from gradlint.static.state.world import World
 from gradlint.static.text.chains import Chain, chains_in
 from gradlint.static.text.units import NodeSite, Unit
 from gradlint.static.torch.graphs import Graphs
+from gradlint.static.torch.modes import acts_by_mode, in_forward
 from gradlint.static.torch.modules import Modules
 from gradlint.static.torch.tensors import Tensors
 
@@ -163,7 +164,7 @@ class Evaluation:
             obj = w.find(here.id)
             if not isinstance(obj, Instance):
                 continue
-            if _depends_on_mode(obj):
+            if acts_by_mode(obj):
                 return known(True)
         return unknown()
 
@@ -189,7 +190,7 @@ class Evaluation:
 
         Inputs that carry a graph are those of attacks, or outputs of other modules.
         """
-        if self._witness.muted or before is None or _in_forward(ctx) or self._is_interacting(args, results):
+        if self._witness.muted or before is None or in_forward(ctx) or self._is_interacting(args, results):
             return
         for world, value in results:
             if any(self._graphs.is_computed(given, world) for given in args):
@@ -213,7 +214,7 @@ class Evaluation:
         receiver = method.receiver
         if self._witness.muted or before is not True or not ctx.iteration or not isinstance(receiver, Ref):
             return
-        if _in_forward(ctx) or self._is_interacting(args, results):
+        if in_forward(ctx) or self._is_interacting(args, results):
             return
         for world, value in results:
             obj = world.get(receiver, Instance)
@@ -243,7 +244,7 @@ class Evaluation:
         if obj.layer is None or not obj.layer.container:
             return obj
         parts = [part for here in self._modules.walk(ref, w) if isinstance(part := w.find(here.id), Instance)]
-        acting = [part for part in parts if _depends_on_mode(part)]
+        acting = [part for part in parts if acts_by_mode(part)]
         modes = {part.training for part in acting}
         if not modes or obj.training in modes:
             return obj
@@ -311,7 +312,7 @@ class Evaluation:
         obj = w.find(ref.id)
         if not isinstance(obj, Instance) or ref.id in within:
             return False
-        if obj.training and _depends_on_mode(obj):
+        if obj.training and acts_by_mode(obj):
             return True
         if not obj.role.is_module:
             return False
@@ -383,13 +384,13 @@ class Evaluation:
         So it is where the mode, or that of gradients, tells of an evaluation. If nothing else does, it must be
         ``evident`` from what becomes of the output: a training, too, makes probabilities and cuts graphs.
         """
-        if self._calls and not self._witness.muted and not _in_forward(ctx):
+        if self._calls and not self._witness.muted and not in_forward(ctx):
             keys = united(self._graphs.outputs_behind(value, w) for value in values)
             self._looked_at(keys, copied, w, ctx, likely=likely, evident=evident)
 
     def labelled(self, values: Iterable[Value], w: World, ctx: Context) -> None:
         """Labels were made of outputs, or of arrays and numbers that were made of some."""
-        if self._calls and not self._witness.muted and not _in_forward(ctx):
+        if self._calls and not self._witness.muted and not in_forward(ctx):
             self._looked_at(self._graphs.computed_from(values, w), False, w, ctx)
 
     def _looked_at(
@@ -484,10 +485,6 @@ class Evaluation:
                 self._witness.withdraw(events.OutputMeasured, site, call.occasion)
 
 
-def _depends_on_mode(obj: Instance) -> bool:
-    return obj.mode_dependent or (obj.layer is not None and obj.layer.mode_dependent)
-
-
 def _is_unrecorded(part: Value, w: World) -> bool:
     """Whether no graph was built for an output, as far as is known: of what has none, or where none are recorded."""
     tensor = w.get(part, Tensor)
@@ -498,19 +495,6 @@ def _is_unrecorded(part: Value, w: World) -> bool:
     if tensor.requires_grad is None and tensor.deps:  # whether any are recorded there is not known
         return all(getattr(w.find(key), "requires_grad", None) for key in tensor.deps)
     return tensor.requires_grad is False or not (tensor.deps or tensor.open)
-
-
-def _in_forward(ctx: Context) -> bool:
-    """Whether execution stands in ``forward``, or in other methods of a module that put nothing into a mode."""
-    here: Context | None = ctx
-    evaluates = False
-    while here is not None and here.in_forward:
-        if here.function is not None:
-            if here.function.unit.name == "forward":
-                return True
-            evaluates = evaluates or "eval" in here.function.unit.words
-        here = here.parent
-    return ctx.in_forward and not evaluates
 
 
 __all__ = ["Evaluation"]

@@ -17,6 +17,7 @@ from gradlint.static.state.values import (
     External,
     Frame,
     Function,
+    Instance,
     Lambda,
     Partial,
     Ref,
@@ -139,4 +140,22 @@ def _assigned(node: cst.If) -> Iterator[str]:
                 yield from (t.target.value for t in part.targets if isinstance(t.target, cst.Name))
 
 
-__all__ = ["Modes", "is_number"]
+def acts_by_mode(layer: Instance) -> bool:
+    """Whether a layer is known to behave differently in training and evaluation."""
+    return layer.mode_dependent or (layer.layer is not None and layer.layer.mode_dependent)
+
+
+def in_forward(ctx: Context) -> bool:
+    """Whether execution stands in ``forward``, or in other methods of a module that put nothing into a mode."""
+    here: Context | None = ctx
+    evaluates = False
+    while here is not None and here.in_forward:
+        if here.function is not None:
+            if here.function.unit.name == "forward":
+                return True
+            evaluates = evaluates or "eval" in here.function.unit.words
+        here = here.parent
+    return ctx.in_forward and not evaluates
+
+
+__all__ = ["Modes", "acts_by_mode", "in_forward", "is_number"]

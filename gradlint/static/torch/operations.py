@@ -15,18 +15,7 @@ from gradlint.static.state.context import Arguments, Context
 from gradlint.static.state.declaring import CHOSEN
 from gradlint.static.state.origins import Comparison, Operation
 from gradlint.static.state.provenance import carries_graph, is_figure, is_number
-from gradlint.static.state.values import (
-    NONE,
-    Const,
-    External,
-    Instance,
-    Ref,
-    Segment,
-    Sequence,
-    Tensor,
-    Unknown,
-    Value,
-)
+from gradlint.static.state.values import NONE, Const, External, Instance, Ref, Segment, Sequence, Tensor, Unknown, Value
 from gradlint.static.state.world import World
 from gradlint.static.torch.estimates import Estimates, average_of
 from gradlint.static.torch.evaluation import Evaluation
