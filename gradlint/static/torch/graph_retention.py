@@ -13,6 +13,7 @@ from gradlint.intents import Append
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.contents import newest, reachable
 from gradlint.static.state.context import Context, Ledger, Ledgers
+from gradlint.static.state.provenance import is_number
 from gradlint.static.state.values import Const, Frame, Instance, Object, Ref, Segment, Sequence, Tensor, Unknown, Value
 from gradlint.static.state.world import World
 from gradlint.static.text.definition_units import FunctionUnit
@@ -161,7 +162,7 @@ class GraphRetention:
         """``total`` is what a running total became that was ``held``: it goes back to where that was a number."""
         if isinstance(total, Ref) and w.get(total, Tensor) is not None and total != held:
             before = w.get(held, Tensor)
-            now = ctx.iteration if isinstance(held, Const) else 0
+            now = ctx.iteration if _is_number(held) else 0
             w.write(total.id).total_since = now if before is None else before.total_since or w.age(held)
 
     def collected(self, ref: Ref, value: Value, w: World, ctx: Context, site: Site) -> None:
@@ -221,7 +222,7 @@ class GraphRetention:
         for part in self._tensors.tensors_in([value], w):
             self._kept_in |= dict.fromkeys(self._graphs.reached(part, w), (site, ctx.iteration))
         if held:
-            self._witness.send(event, w, ctx)
+            self._witness.send(event, w, ctx, idle=all(_is_number(w.resolve(old)) for old in held))
         kept = [*held, value]
         idle = own and walked_at is None and not ctx.in_forward and self._is_loss(value, w, ctx)
         if held and idle and all(self._is_idle(each, w) for each in kept):
@@ -287,6 +288,10 @@ def _is_told(site: Site) -> bool:
     parameters = site.unit.parameters if isinstance(site.unit, FunctionUnit) else ()
     handed_on = isinstance(said, cst.Name) and said.value in parameters
     return not handed_on and not isinstance(said, cst.Attribute)
+
+
+def _is_number(value: Value) -> bool:
+    return isinstance(value, Const) or (isinstance(value, Unknown) and is_number(value))
 
 
 __all__ = ["GraphRetention"]

@@ -27,6 +27,7 @@ Shape = tuple[int | None, ...]
 _BY_SIZES = frozenset(["zeros", "ones", "rand", "randn", "empty"])
 _NOT_BY_DIM = frozenset(["norm", "quantile", "nanquantile"])
 """Reductions whose second argument is not a dimension."""
+_CONCATENATES = ("cat", "concat", "concatenate")
 _VIEWS = frozenset(["view", "reshape"])
 _FLATTENS = frozenset(["flatten", "ravel", "squeeze"])
 _PRODUCTS = frozenset(["matmul", "mm", "mv"])
@@ -144,6 +145,8 @@ class Shapes:
             return self._product(first, args, w)
         if name == "stack":
             return self._stacked(args, w)
+        if name in _CONCATENATES:
+            return self._put_together(args, w)
         if name in _VIEWS:
             return self._viewed(first, args, w)
         if name in _FLATTENS:
@@ -265,6 +268,20 @@ class Shapes:
             return None
         at = dim.value % (len(shape) + 1)
         return (*shape[:at], len(items), *shape[at:])
+
+    def _put_together(self, args: Arguments, w: World) -> Shape | None:
+        """The shape of tensors of one rank that are put behind one another along a dimension, the first or another."""
+        shapes = [item.shape if item is not None else None for item in self._items(args, w)]
+        dim = w.resolve(args.get(1, "dim") or Const(0))
+        ranks = {len(shape) if shape is not None else 0 for shape in shapes}
+        rank = ranks.pop() if len(ranks) == 1 else 0
+        if not isinstance(dim, Const) or type(dim.value) is not int or not -rank <= dim.value < rank:
+            return None
+        sizes = [list(of_one) for of_one in zip(*(shape for shape in shapes if shape), strict=True)]
+        along = sizes[dim.value % rank]
+        length = None if None in along else sum(along)
+        known = (next((size for size in of_one if size is not None), None) for of_one in sizes)
+        return tuple(length if at == dim.value % rank else size for at, size in enumerate(known))
 
     def _items(self, args: Arguments, w: World) -> list[Tensor | None]:
         """The tensors in the list or tuple that a function is given first, if that is known item by item."""
