@@ -99,7 +99,7 @@ class Evaluation:
         """The same of functions that made probabilities or a total of it: they may do so for others that evaluate."""
         self._presumed: Ledger[int, None] = self._ledgers.open()
         """Calls in which nothing tells of an evaluation but what becomes of the outputs, if the model is trained."""
-        self._acts: Ledger[Site, None] = self._ledgers.open()
+        self._choosing: Ledger[Site, None] = self._ledgers.open()
         """Where such a call has chosen what code that cannot be followed has answered to: it chooses there."""
         self._asking: dict[Unit, bool] = {}  #: by class, whether the forward pass of its objects asks for their mode
         self.passes = 0  #: how many backward passes were made
@@ -235,8 +235,8 @@ class Evaluation:
         used = self._graphs.answered(args, results[0][0]) if results else frozenset[int]()
         if used.isdisjoint(self._presumed):
             return False
-        self._acts |= dict.fromkeys(self._calls[key].site for key in sorted(used & self._presumed.keys()))
-        self._withdraw(key for key in self._presumed if self._calls[key].site in self._acts)
+        self._choosing |= dict.fromkeys(self._calls[key].site for key in sorted(used & self._presumed.keys()))
+        self._withdraw(key for key in self._presumed if self._calls[key].site in self._choosing)
         return True
 
     def _acting(self, ref: Ref, obj: Instance, w: World) -> Instance:
@@ -399,7 +399,7 @@ class Evaluation:
         here = {place for place, _ in ctx.way(NodeSite(ctx.unit))}
         for key in sorted(keys):
             call = self._calls[key]
-            if key in self._presumed and (likely or not evident or not call.trained or call.site in self._acts):
+            if key in self._presumed and (likely or not evident or not call.trained or call.site in self._choosing):
                 continue
             found = next((number for number, (place, _) in enumerate(call.way) if place in here), 0)
             number = min(found, call.mode_set_on_way, self._told.get(key, found))
