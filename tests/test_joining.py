@@ -9,7 +9,8 @@ from gradlint.protocol import Token
 from gradlint.static.drive.interpreter import Interpreter
 from gradlint.static.knowledge import roles
 from gradlint.static.report.witness import Witness
-from gradlint.static.state.joining import MAX_ALTERNATIVES, alternatives_of, join, join_results
+from gradlint.static.state.declaring import CHOSEN
+from gradlint.static.state.joining import MAX_ALTERNATIVES, alternatives_of, join, join_results, join_tensors
 from gradlint.static.state.origins import Parameter, Result, fresh
 from gradlint.static.state.reducing import reduce
 from gradlint.static.state.values import Choice, Class, Frame, Group, Instance, Ref, Tensor, Unknown, Value
@@ -207,3 +208,18 @@ def test_worlds_that_are_left_over_again_and_again_are_not_one_behind_the_other(
     assert left.history.depth <= 2
     assert forks[0].parted(forks[-1])[1] == {key}
     assert [changed for changed, _, _ in forks[0].disagreements(forks[-1])] == [key]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "joined"),
+    [
+        ("cuda", CHOSEN, CHOSEN),
+        (CHOSEN, "cuda", CHOSEN),
+        ("cuda", "cuda", "cuda"),
+        ("cuda", "cpu", None),
+        ("cpu", CHOSEN, None),
+        (None, "cuda", None),
+    ],
+)
+def test_what_is_on_cuda_is_there_where_that_was_chosen(one: str | None, other: str | None, joined: str | None) -> None:
+    assert join_tensors(Tensor(device=one), Tensor(device=other)).device == joined
