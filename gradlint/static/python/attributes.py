@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge import roles
+from gradlint.static.knowledge.guesses import CLASS_NAME
 from gradlint.static.python.binding import Imports
 from gradlint.static.python.calls import Calls
 from gradlint.static.python.choices import Choices
@@ -110,6 +111,8 @@ class Attributes:
         if isinstance(owner, Ref):
             return self._of_object(owner, name, w, ctx, site)
         if isinstance(owner, External):
+            if name == "__name__" and CLASS_NAME.match(last := owner.name.rpartition(".")[2]):
+                return Const(last)
             if owner.name.startswith("builtins.") and name.startswith("__"):
                 return Unknown(AttributeOf(owner, name), name)
             return External(self._domain.names.canonical(f"{owner.name}.{name}"))

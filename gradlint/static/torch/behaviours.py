@@ -148,12 +148,12 @@ class Behaviours:
 
     def attribute(self, owner: Ref, obj: Instance, name: str, w: World, ctx: Context, site: Site) -> Value | None:
         """An attribute that torch gives to a known object; None if it gives none."""
+        if name == "__class__" and (obj.cls is not None or obj.layer is not None or not obj.role.is_module):
+            return obj.cls or External(obj.name)
         attribute = self.of.get(obj.role, _NOTHING).attribute
         found = attribute(owner, obj, name, w, ctx, site) if attribute is not None else None
         if found is not None or obj.role.is_module:
             return found
-        if name == "__class__":
-            return obj.cls or External(obj.name)
         return Bound(owner, name) if obj.role.only_methods and obj.cls is None else None
 
     def set_attribute(self, owner: Ref, name: str, value: Value, w: World, ctx: Context, site: Site) -> None:
