@@ -208,6 +208,9 @@ class GraphRetention:
         """A value is kept beside others, in a total or list that is there ``since`` then."""
         if not self._witness.listened(events.ValueKept):
             return
+        if _is_number(w.resolve(value)):  # it has no graph, and no methods of a tensor
+            self._witness.dispute(Append, site)
+            return
         walked_at = None
         for old in held if not self._may_be_no_tensor(value, w) else ():
             if self._graphs.carries(old, w):
