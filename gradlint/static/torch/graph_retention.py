@@ -14,7 +14,19 @@ from gradlint.static.report.witness import Witness
 from gradlint.static.state.contents import newest, reachable
 from gradlint.static.state.context import Context, Ledger, Ledgers
 from gradlint.static.state.provenance import is_number
-from gradlint.static.state.values import Const, Frame, Instance, Object, Ref, Segment, Sequence, Tensor, Unknown, Value
+from gradlint.static.state.values import (
+    Const,
+    Frame,
+    Instance,
+    Object,
+    Ref,
+    Segment,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+    each_of,
+)
 from gradlint.static.state.world import World
 from gradlint.static.text.definition_units import FunctionUnit
 from gradlint.static.text.units import NodeSite
@@ -162,7 +174,7 @@ class GraphRetention:
         """``total`` is what a running total became that was ``held``: it goes back to where that was a number."""
         if isinstance(total, Ref) and w.get(total, Tensor) is not None and total != held:
             before = w.get(held, Tensor)
-            now = ctx.iteration if _is_number(held) else 0
+            now = ctx.iteration if isinstance(held, Const) else 0
             w.write(total.id).total_since = now if before is None else before.total_since or w.age(held)
 
     def collected(self, ref: Ref, value: Value, w: World, ctx: Context, site: Site) -> None:
@@ -208,8 +220,10 @@ class GraphRetention:
         """A value is kept beside others, in a total or list that is there ``since`` then."""
         if not self._witness.listened(events.ValueKept):
             return
-        if _is_number(w.resolve(value)):  # it has no graph, and no methods of a tensor
+        numbers = [_is_number(w.resolve(one)) for one in each_of(w.resolve(value))]
+        if any(numbers):  # which have no graph, and no methods of tensors
             self._witness.dispute(Append, site)
+        if all(numbers):
             return
         walked_at = None
         for old in held if not self._may_be_no_tensor(value, w) else ():
@@ -225,7 +239,7 @@ class GraphRetention:
         for part in self._tensors.tensors_in([value], w):
             self._kept_in |= dict.fromkeys(self._graphs.reached(part, w), (site, ctx.iteration))
         if held:
-            self._witness.send(event, w, ctx, idle=all(_is_number(w.resolve(old)) for old in held))
+            self._witness.send(event, w, ctx)
         kept = [*held, value]
         idle = own and walked_at is None and not ctx.in_forward and self._is_loss(value, w, ctx)
         if held and idle and all(self._is_idle(each, w) for each in kept):
