@@ -9,11 +9,10 @@ from gradlint.protocol import Token
 from gradlint.static.drive.interpreter import Interpreter
 from gradlint.static.knowledge import roles
 from gradlint.static.report.witness import Witness
-from gradlint.static.state.declaring import CHOSEN
 from gradlint.static.state.joining import MAX_ALTERNATIVES, alternatives_of, join, join_results, join_tensors
 from gradlint.static.state.origins import Parameter, Result, fresh
 from gradlint.static.state.reducing import reduce
-from gradlint.static.state.values import Choice, Class, Frame, Group, Instance, Ref, Tensor, Unknown, Value
+from gradlint.static.state.values import CHOSEN, Choice, Class, Frame, Group, Instance, Ref, Tensor, Unknown, Value
 from gradlint.static.state.world import World
 from gradlint.static.text.project import Project
 from gradlint.static.text.reach import Reach

@@ -65,25 +65,35 @@ def test_features_are_those_of_all_that_a_name_leads_to(tmp_path: Path) -> None:
     assert not reached.features(look) & (Feature.BACKWARD | Feature.DATA)
 
 
-@pytest.mark.parametrize(
-    ("imported", "is_passed_over"),
-    [
-        ("import oneflow as flow", True),
-        ("import paddle\nfrom tools import clip", True),
-        ("import numpy", False),
-        ("import paddle\nimport torch", False),
-        ("import paddle\nfrom helpers import clip", False),
-    ],
-)
-def test_a_file_of_another_framework_has_none_of_torch(imported: str, is_passed_over: bool, tmp_path: Path) -> None:
-    project, reached = reach(
+FRAMEWORKS = [
+    ("import oneflow as flow", True),
+    ("import paddle\nfrom tools import clip", True),
+    ("import numpy", False),
+    ("import paddle\nimport torch", False),
+    ("import paddle\nfrom helpers import clip", False),
+]
+STEP = "\n\ndef step(loss):\n    loss.backward()\n    return loss.numpy()\n"
+
+
+@pytest.mark.parametrize(("imported", "passed_over"), FRAMEWORKS)
+def test_what_is_not_known_in_a_file_of_another_framework_is_none_of_torch(
+    imported: str, passed_over: bool, tmp_path: Path
+) -> None:
+    project, _ = reach(
         tmp_path,
-        train=f"{imported}\n\ndef step(loss):\n    loss.backward()\n    return loss.numpy()\n",
+        train=imported + STEP,
         helpers="import torch\n\ndef clip(x):\n    return x\n",
         tools="def clip(x):\n    return x\n",
     )
-    (step,) = (unit for unit in project.module(tmp_path / "train.py").units if isinstance(unit, FunctionUnit))
-    assert (not reached.features(step)) is is_passed_over
+    found = analyze(project, [tmp_path / "train.py"], RULES).findings
+    assert [finding.code for finding in found] == ([] if passed_over else ["GL501"])
+
+
+def test_what_code_of_torch_gives_such_a_file_is_followed_there(tmp_path: Path) -> None:
+    main = "import torch\nfrom train import step\n\nstep(torch.nn.Linear(2, 1)(torch.randn(3, 2)).sum())\n"
+    project, _ = reach(tmp_path, train="import tensorflow as tf" + STEP, main=main)
+    found = analyze(project, [tmp_path / "train.py", tmp_path / "main.py"], RULES).findings
+    assert [(Path(finding.location.filename).name, finding.code) for finding in found] == [("train.py", "GL501")]
 
 
 def test_units_that_lead_to_each_other_share_their_features(tmp_path: Path) -> None:

@@ -147,6 +147,7 @@ class _Analyzer:
         return [module for module in modules if str(module.path.resolve()) in wanted]
 
     def _follow_all(self, modules: list[Module]) -> None:
+        modules = [module for module in modules if not self.reach.scope(module).is_elsewhere]
         targets = self._wanted(modules)
         self.effort.plan(targets)
         callers = Callers(self.reach, targets)

@@ -75,6 +75,7 @@ from gradlint.static.knowledge.torch_operations import (
     device_of_type,
 )
 from gradlint.static.knowledge.torch_training import (
+    ACTING,
     ACTS,
     ARBITRARY_TRANSFORMS,
     AUTOCASTS,
@@ -225,6 +226,7 @@ def canonical(name: str) -> str:
 
 
 __all__ = [
+    "ACTING",
     "ACTS",
     "ALIASES",
     "ARBITRARY_TRANSFORMS",

@@ -220,8 +220,17 @@ MODULE_METHODS: Final = names(
 TELLING_MODULES: Final = MODULE_METHODS | {"zero_grad", "train", "eval"}
 """Methods that say of an object that it is a module."""
 
-ACTS: Final = frozenset(["step", "zero_grad", "backward", "train", "eval"])
-"""Methods of optimizers, schedulers, modules and losses that act without arguments: named alone, they do nothing."""
+ACTS: Final[dict[str, tuple[str, ...]]] = {
+    "optimizer": ("step", "zero_grad"),
+    "scheduler": ("step",),
+    "scaler": ("update",),
+    "module": ("train", "eval", "zero_grad"),
+    "tensor": ("backward",),
+}
+"""By what has them, methods that act without arguments: named alone, they do nothing."""
+
+ACTING: Final = frozenset(name for methods in ACTS.values() for name in methods)
+"""The names of all of these."""
 
 MODULE_CHANGES: Final = frozenset(["to", "cuda", "cpu", "float", "double", "half", "bfloat16", "train", "eval"])
 """Methods of modules that change them, and return them."""

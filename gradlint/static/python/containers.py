@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 _KEEPING = frozenset(["append", "add", "appendleft", "extend", "insert", "copy", "__iter__", "count", "index"])
 """Methods of lists that take none of the items away."""
+_ENDING_ALIKE = frozenset(["copy", "__iter__", "count", "index"])
+"""Those that leave the last item where it is."""
 _STRING_METHODS = frozenset(
     [
         "lower",
@@ -99,7 +101,7 @@ class Containers:
         if name == "clear":
             w.write(receiver.id).empty()
             return NONE
-        if name in ("pop", "remove", "reverse", "sort", "appendleft") and obj.closed_by is not None:
+        if name not in _ENDING_ALIKE and obj.closed_by is not None:
             w.write(receiver.id).end_with(None)
         if name in ("pop", "popleft"):
             if obj.tail is None and obj.items and not args.positional:

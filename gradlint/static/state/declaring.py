@@ -56,7 +56,6 @@ SHARED = Join("X if X is Y else shared(X, Y)")  #: of tuples: what is in both
 TOKENS = Join("X.copy() if X is Y or not Y else tokens(X, Y)")  #: a side without any is at the start, and says nothing
 FIRST_BY_NAME = Join("X.copy() if X is Y or not Y else first_by_name(X, Y)")  #: of dicts of sites
 ONE_CLASS = Join("X if X is Y else one_class(X, Y)")  #: executing a class again makes other scopes
-DEVICE = Join("X if X == Y else either_device(X, Y)")  #: on CUDA where that was chosen: so it is if it always is
 VALUE = Join("X if X is Y else j.optional(X, Y)")
 VALUES = Join("X if X is Y or X == Y else j.row(X, Y)")  #: of tuples
 VALUES_BY_NAME = Join("j.dicts(X, Y)")
@@ -340,17 +339,8 @@ def _first_by_name(x: dict[str, Any], y: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-CHOSEN = "chosen"  #: the device of what is on CUDA where a program has chosen that: as where it is available
-_CUDA = frozenset(["cuda", CHOSEN])
-
-
-def _either_device(x: str | None, y: str | None) -> str | None:
-    return CHOSEN if {x, y} == _CUDA else None
-
-
 _JOINED = {
     "along": _along,
-    "either_device": _either_device,
     "first": first,
     "first_by_name": _first_by_name,
     "gathered": _gathered,

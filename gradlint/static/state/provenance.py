@@ -164,6 +164,11 @@ def is_number(value: Unknown) -> bool:
     return _is_number(value.key)
 
 
+def is_constant_or_number(value: Value) -> bool:
+    """Whether a value is a constant, or is unknown and a number."""
+    return isinstance(value, Const) or (isinstance(value, Unknown) and is_number(value))
+
+
 def _is_number(key: Hashable) -> bool:
     match key:
         case Const() | Number() | Text() | New("counter" | "key"):

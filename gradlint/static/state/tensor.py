@@ -11,7 +11,6 @@ from gradlint.static.state.declaring import (
     ALL_OR_NONE,
     BOTH,
     COMMON,
-    DEVICE,
     EITHER,
     FIRST,
     FIRST_OF_BOTH,
@@ -45,6 +44,9 @@ if TYPE_CHECKING:
     from gradlint.protocol import Token
     from gradlint.static.state.values import Unknown
 
+CHOSEN = "chosen"  #: the device of what is on CUDA where a program has chosen that: as where it is available
+DEVICE = Join("X if X == Y else OTHER if (X, Y) in (('cuda', OTHER), (OTHER, 'cuda')) else None", CHOSEN)
+"""What both say; of what is on CUDA, and of what is there where that was chosen, the latter."""
 _DEVICE_OF_PART = Join(
     "None if not x.device_if_tensor and not y.device_if_tensor else "
     "(X or x.device) if (X or x.device) == (Y or y.device) else None"

@@ -17,7 +17,6 @@ from gradlint.static.state.declaring import (
     BOTH,
     BY_NAME,
     COMMON,
-    DEVICE,
     EITHER,
     FIRST,
     FIRST_BY_NAME,
@@ -64,6 +63,8 @@ from gradlint.static.state.declaring import (
     where_same,
 )
 from gradlint.static.state.origins import New, Origin, What, fresh
+from gradlint.static.state.tensor import CHOSEN as CHOSEN
+from gradlint.static.state.tensor import DEVICE
 from gradlint.static.state.tensor import Averages as Averages
 from gradlint.static.state.tensor import Cut as Cut
 from gradlint.static.state.tensor import Object as Object
@@ -256,7 +257,6 @@ REPEATED = "<repeated>"
 """An attribute of a layer that a list holds several times, because it was multiplied.  A copy of it has it no more."""
 
 WALKED = "walked"  #: with a place: what a world is bound to once a backward pass has started there
-
 LEFT = "left behind"
 """With a layer: what a world is bound to once the parameters of its model follow others, and its statistics do not."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gradlint.static.knowledge.guesses import is_misspelt
-from gradlint.static.knowledge.torch_table import ACTS, OVERWRITES, RENAMING
+from gradlint.static.knowledge.torch_table import ACTING, OVERWRITES, RENAMING
 from gradlint.static.text.definition_units import ClassUnit, FunctionUnit, units_of
 from gradlint.static.text.nodes import Tree, parse_module
 from gradlint.static.text.units import StatementUnit, Unit
@@ -249,7 +249,7 @@ def _mentions(test: ast.expr, name: str) -> bool:
 
 _PLAIN = r"(?m)^[ \t]*[^\W\d](?:[\w.]|\[[^\[\]()\n]*\])*\."  #: what something is called whose attribute begins a line
 STATEMENT_CALL = re.compile(rf"{_PLAIN}(\w+)\(")
-NAMED_ALONE = re.compile(rf"{_PLAIN}(?:{'|'.join(sorted(ACTS))})[ \t]*(?:[;#]|$)")
+NAMED_ALONE = re.compile(rf"{_PLAIN}(?:{'|'.join(sorted(ACTING))})[ \t]*(?:[;#]|$)")
 _END = re.compile(r"[ \t]*(?:[;#\n]|\Z)")
 _OPERATOR = r"[ \t]*(?:[-+*/@%&|^]|//|\*\*|<<|>>)=(?!=)"
 _ITEM = r"\[(?![\"'][^\"'\n]*[\"']\][ \t]*[-+*/]?=).*\]"  #: under a name, there are mostly settings and figures
@@ -257,7 +257,7 @@ AUGMENTED = re.compile(
     rf"(?m)^[ \t]*[\w.]+(?:\.\w+|{_ITEM}){_OPERATOR}|^[ \t]*\w+[ \t]*-=(?!=)|^[ \t]*[\w.]+{_ITEM}[ \t]*=(?!=)"
 )
 AUGMENTED_NAME = re.compile(rf"(?m)^[ \t]*\w+{_OPERATOR}")
-AMENDED = re.compile(r"(?m)^[ \t]*\w+[ \t]*(?:[*/]=|\+=[ \t]*(?!(?:len|str|int)\b)[A-Za-z_])")
+AMENDED = re.compile(r"(?m)^[ \t]*\w+[ \t]*(?:[*/]=|\+=[ \t]*[^\W\d])")
 OVERWRITING = re.compile(
     r"\binplace[ \t]*=|\b(?:"
     + "|".join(sorted({name.rpartition(".")[2] for name in OVERWRITES}))

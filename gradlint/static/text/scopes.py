@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gradlint.static.knowledge.torch_libraries import is_other_framework
@@ -76,15 +76,19 @@ class Scope:
                 self.links[bound] = level, name, item
             else:
                 names[bound] = name if item is None else f"{name}.{item}"
-        self.foreign = Foreign(names, star, frozenset(self.links), elsewhere=self._is_elsewhere(names.values()))
+        self.foreign = Foreign(names, star, frozenset(self.links))
         for unit in module.units:
             for name in self._bound_by(unit):
                 self.defined.setdefault(name, []).append(unit)
         self._many = {name: together(units) for name, units in self.defined.items() if len(units) > _MANY}
 
-    def _is_elsewhere(self, imported: Collection[str]) -> bool:
-        """Whether the file imports another framework, and torch neither itself nor by the files that it imports."""
-        if _TORCH in self._module.words or not any(map(is_other_framework, imported)):
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the file imports another framework, and torch neither itself nor by the files that it imports.
+
+        What is not known there, and has the methods of a tensor, is none of torch, unless code of torch gives it.
+        """
+        if _TORCH in self._module.words or not any(map(is_other_framework, self.foreign.names.values())):
             return False
         files = (self._reach.module(self._module, level, name) for level, name, _, _ in self._module.imports)
         return not any(file is not None and _TORCH in file.words for file in files)

@@ -364,7 +364,6 @@ class Foreign:
     names: Mapping[str, str]  #: each name, and what it means
     star: bool = False  #: all names of a module are imported
     hidden: frozenset[str] = frozenset()  #: names that other files of the project give, which may have imported them
-    elsewhere: bool = False  #: it is written for another framework: what has the methods of a tensor there is none
 
     @cached_property
     def converts(self) -> bool:
@@ -378,8 +377,6 @@ _MAKES, _TRAINABLE = Feature.MAKES.value, Feature.TRAINABLE.value
 
 def features_of(chains: Iterable[Chain], foreign: Foreign) -> Feature:
     """What chains of names alone tell, in a file with these imports."""
-    if foreign.elsewhere:
-        return Feature(0)
     found = 0
     for chain in chains:
         of_names = _of_names(chain)

@@ -436,9 +436,9 @@ class Evaluation:
     def stepped(self, groups: Iterable[int], w: World) -> None:
         """Parameters are about to be stepped: if no backward pass has reached any of them before, one was forgotten."""
         stepped = {key: group for key in groups if isinstance(group := w.find(key), Group)}
-        found = {key: group for key, group in stepped.items() if group.prepared is False}
         if any(group.prepared for group in stepped.values()):
             return
+        found = {key: group for key, group in stepped.items() if group.prepared is False}
         since = min((group.stepped for group in found.values()), default=None)
         if since is not None:
             made = takewhile(since.__lt__, reversed(self._presumed))

@@ -13,7 +13,7 @@ from gradlint.intents import Append
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.contents import newest, reachable
 from gradlint.static.state.context import Context, Ledger, Ledgers
-from gradlint.static.state.provenance import is_number
+from gradlint.static.state.provenance import is_constant_or_number
 from gradlint.static.state.values import (
     Const,
     Frame,
@@ -220,7 +220,7 @@ class GraphRetention:
         """A value is kept beside others, in a total or list that is there ``since`` then."""
         if not self._witness.listened(events.ValueKept):
             return
-        numbers = [_is_number(w.resolve(one)) for one in each_of(w.resolve(value))]
+        numbers = [is_constant_or_number(w.resolve(one)) for one in each_of(w.resolve(value))]
         if any(numbers):  # which have no graph, and no methods of tensors
             self._witness.dispute(Append, site)
         if all(numbers):
@@ -305,10 +305,6 @@ def _is_told(site: Site) -> bool:
     parameters = site.unit.parameters if isinstance(site.unit, FunctionUnit) else ()
     handed_on = isinstance(said, cst.Name) and said.value in parameters
     return not handed_on and not isinstance(said, cst.Attribute)
-
-
-def _is_number(value: Value) -> bool:
-    return isinstance(value, Const) or (isinstance(value, Unknown) and is_number(value))
 
 
 __all__ = ["GraphRetention"]

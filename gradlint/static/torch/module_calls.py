@@ -17,8 +17,8 @@ from gradlint.static.python.calls import Calls
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context, Results, variant
-from gradlint.static.state.declaring import CHOSEN
 from gradlint.static.state.values import (
+    CHOSEN,
     HOOKED,
     NONE,
     Const,

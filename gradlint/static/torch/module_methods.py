@@ -14,10 +14,10 @@ from gradlint.static.python.choices import Choices
 from gradlint.static.python.containers import Containers
 from gradlint.static.python.streams import Streams
 from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.declaring import CHOSEN
 from gradlint.static.state.joining import joined
 from gradlint.static.state.origins import StandsFor, fresh
 from gradlint.static.state.values import (
+    CHOSEN,
     NONE,
     Const,
     Instance,

@@ -12,10 +12,21 @@ from gradlint.static.knowledge.ops import Op
 from gradlint.static.knowledge.torch_table import INTEGRAL_TYPES, METHODS, NDARRAY, PACKED_FIELDS, device_of_type
 from gradlint.static.state.contents import united
 from gradlint.static.state.context import Arguments, Context
-from gradlint.static.state.declaring import CHOSEN
 from gradlint.static.state.origins import Comparison, Operation
 from gradlint.static.state.provenance import carries_graph, is_figure, is_number
-from gradlint.static.state.values import NONE, Const, External, Instance, Ref, Segment, Sequence, Tensor, Unknown, Value
+from gradlint.static.state.values import (
+    CHOSEN,
+    NONE,
+    Const,
+    External,
+    Instance,
+    Ref,
+    Segment,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+)
 from gradlint.static.state.world import World
 from gradlint.static.torch.estimates import Estimates, average_of
 from gradlint.static.torch.evaluation import Evaluation
@@ -129,9 +140,7 @@ class Operations:
         if op.result == "tensors":
             return w.new(Sequence([], [], ref, site, False))
         beside = [w.new(_indices(result, site)) for name in op.beside if _is_true(args.keywords.get(name), w)]
-        if beside:
-            return w.new(Sequence([ref, *beside], [None] * (len(beside) + 1), None, None, False))
-        return ref
+        return w.new(Sequence([ref, *beside], [None] * (len(beside) + 1), None, None, False)) if beside else ref
 
     def packed(self, data: Value, w: World, site: Site) -> Ref:
         """A ``PackedSequence`` of these values: its ``data`` is a field."""

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from gradlint import events
-from gradlint.static.knowledge import roles
 from gradlint.static.knowledge.ops import Op
-from gradlint.static.knowledge.torch_table import ACTS, DROPOUTS, MOVES, OVERWRITES, returns_new
+from gradlint.static.knowledge.torch_table import ACTING, ACTS, DROPOUTS, MOVES, OVERWRITES, returns_new
 from gradlint.static.python.execution import Execution
 from gradlint.static.report.witness import Witness
 from gradlint.static.state.context import Arguments, Context
@@ -92,7 +91,6 @@ class Overwriting:
             w.write(target.id).unsigned = unsigned
 
 
-_ACTING = (roles.OPTIMIZER, roles.SCHEDULER)
 _PLACES = (cst.Name, cst.Integer, cst.SimpleString, cst.Ellipsis)
 
 
@@ -108,7 +106,7 @@ class Discards:
     def statement(self, node: cst.Expr, w: World, ctx: Context) -> None:
         """An expression is a statement of its own, and about to be executed."""
         call = node.value
-        if isinstance(call, cst.Attribute) and call.attr.value in ACTS:
+        if isinstance(call, cst.Attribute):
             self._named(node, call, w, ctx)
         if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
             return
@@ -129,15 +127,12 @@ class Discards:
 
     def _named(self, node: cst.Expr, method: cst.Attribute, w: World, ctx: Context) -> None:
         """``optimizer.step`` is a statement, for ``optimizer.step()``."""
-        if not _is_plain(method.value) or self._is_shown(node, ctx):
+        name = method.attr.value
+        if name not in ACTING or not _is_plain(method.value) or self._is_shown(node, ctx):
             return
         named = w.resolve(self._execution.evaluate(method, w, ctx))
-        if not isinstance(named, Bound):
-            return
-        obj = w.get(w.resolve(named.receiver), Object)
-        acts = obj.role in _ACTING or obj.role.is_module if isinstance(obj, Instance) else isinstance(obj, Tensor)
-        if acts:
-            self._witness.send(events.MethodNamed(site=ctx.site(method), method=method.attr.value), w, ctx)
+        if isinstance(named, Bound) and name in ACTS.get(_kind(w.get(w.resolve(named.receiver), Object)), ()):
+            self._witness.send(events.MethodNamed(site=ctx.site(method), method=name), w, ctx)
 
     def _is_shown(self, node: cst.Expr, ctx: Context) -> bool:
         """A notebook shows the value of the last statement of a cell, and of the others where it is told to."""
@@ -150,6 +145,13 @@ class Discards:
             return False
         cell = source.cell_at(unit.row)
         return not any(other.row > unit.end_row and source.cell_at(other.row) is cell for other in ctx.module.units)
+
+
+def _kind(obj: Object | None) -> str:
+    """What has methods, as the table of those that act calls it."""
+    if isinstance(obj, Instance):
+        return "module" if obj.role.is_module else obj.role.name
+    return "tensor" if isinstance(obj, Tensor) else ""
 
 
 def _is_plain(node: cst.BaseExpression) -> bool:

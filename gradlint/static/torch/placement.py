@@ -23,9 +23,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from gradlint.facts import unknown
-from gradlint.static.state.declaring import CHOSEN
 from gradlint.static.state.provenance import beginning, owner_of
-from gradlint.static.state.values import Choice, Const, Ref, Sequence, Tensor, Unknown, Value
+from gradlint.static.state.values import CHOSEN, Choice, Const, Ref, Sequence, Tensor, Unknown, Value
 from gradlint.static.torch.tensors import Tensors
 
 

@@ -217,10 +217,11 @@ class Shapes:
             return None
         given = args.get(1, "start_dim" if name == "flatten" else "dim")
         at = w.resolve(given) if given is not None else None
-        if at is None and name == "squeeze":  # a batch, whose length nothing tells, has more than one sample
-            return tuple(size for size in first.shape if size != 1) if None not in first.shape[1:] else None
         if at is None:
-            return (prod(first.shape) if None not in first.shape else None,)  # type: ignore[arg-type]
+            known = None not in first.shape
+            if name == "squeeze":
+                return tuple(size for size in first.shape if size != 1) if known else None
+            return (prod(first.shape) if known else None,)  # type: ignore[arg-type]
         if name != "squeeze" or not isinstance(at, Const) or type(at.value) is not int:
             return None
         if not -len(first.shape) <= at.value < len(first.shape):
@@ -259,7 +260,7 @@ class Shapes:
 
     def _stacked(self, args: Arguments, w: World) -> Shape | None:
         items = self._items(args, w)
-        dim = w.resolve(args.get(1, "dim") or Const(0))
+        dim = w.resolve(_dimension(args))
         if not items or not isinstance(dim, Const) or type(dim.value) is not int:
             return None
         shapes = {item.shape if item is not None else None for item in items}
@@ -272,7 +273,7 @@ class Shapes:
     def _put_together(self, args: Arguments, w: World) -> Shape | None:
         """The shape of tensors of one rank that are put behind one another along a dimension, the first or another."""
         shapes = [item.shape if item is not None else None for item in self._items(args, w)]
-        dim = w.resolve(args.get(1, "dim") or Const(0))
+        dim = w.resolve(_dimension(args))
         ranks = {len(shape) if shape is not None else 0 for shape in shapes}
         rank = ranks.pop() if len(ranks) == 1 else 0
         if not isinstance(dim, Const) or type(dim.value) is not int or not -rank <= dim.value < rank:
@@ -304,6 +305,11 @@ class Shapes:
             return None
         at = dim.value % len(first.shape)
         return (*first.shape[:at], *((1,) if keep.value else ()), *first.shape[at + 1 :])
+
+
+def _dimension(args: Arguments) -> Value:
+    """The dimension along which a function puts tensors together: the first, if it is told no other."""
+    return args.get(1, "dim") or args.keywords.get("axis") or (NONE if args.open else Const(0))
 
 
 def broadcast(one: Shape | None, other: Shape | None) -> Shape | None:

@@ -12,7 +12,6 @@ from gradlint.static.knowledge.torch_table import names_integers, names_predicti
 from gradlint.static.python.definitions import Definitions
 from gradlint.static.python.dict_objects import DictObjects
 from gradlint.static.state.comparisons import computed
-from gradlint.static.state.declaring import CHOSEN
 from gradlint.static.state.origins import Figure, Origin, Text, fresh
 from gradlint.static.state.provenance import (
     carries_graph,
@@ -20,13 +19,14 @@ from gradlint.static.state.provenance import (
     from_module,
     is_any,
     is_computed,
+    is_constant_or_number,
     is_data,
     is_figure,
     is_loaded,
-    is_number,
     origin_of,
 )
 from gradlint.static.state.values import (
+    CHOSEN,
     NONE,
     Choice,
     Const,
@@ -220,7 +220,7 @@ class Tensors:
         tensor = w.get(value, Tensor)
         if tensor is not None:
             return not (tensor.structured or tensor.supposed)
-        return isinstance(value, Const) or (isinstance(value, Unknown) and is_number(value))
+        return is_constant_or_number(value)
 
     # --- knowing
 
