@@ -8,6 +8,7 @@ import pytest
 
 from gradlint.rule import Rule, all_rules
 from gradlint.static.drive.analysis import analyze
+from gradlint.static.python.budget import Budget
 from gradlint.static.text.project import Project
 
 TEXT = """
@@ -39,6 +40,100 @@ def rows(code: str, rules: list[type[Rule]], folder: Path) -> list[int]:
 def test_events_of_other_rules_change_nothing(code: str, row: int, other: str | None, tmp_path: Path) -> None:
     taking_part = [rule for rule in all_rules() if rule.code in (code, other) or other == "all"]
     assert rows(code, taking_part, tmp_path) == [row]
+
+
+MANY = """
+import sys
+import torch
+import torch.nn as nn
+
+
+class Shallow(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(8, 8), nn.Tanh())
+
+    def forward(self, x):
+        return self.body(x)
+
+
+class Deep(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8))
+
+    def forward(self, x):
+        return self.body(x)
+
+
+class Bare(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.body(x)
+
+
+def generator(name):
+    if name == "a":
+        net = Shallow()
+    elif name == "b":
+        net = Deep()
+    elif name == "c":
+        net = Bare()
+    elif name == "d":
+        net = nn.Linear(8, 8)
+    else:
+        raise NotImplementedError
+    return net
+
+
+def critic(name):
+    if name == "a":
+        net = nn.Linear(8, 1)
+    elif name == "b":
+        net = nn.Sequential(nn.Linear(8, 1))
+    elif name == "c":
+        net = nn.Sequential(nn.Linear(8, 1), nn.Sigmoid())
+    else:
+        raise NotImplementedError
+    return net
+
+
+made = generator(sys.argv[1])
+judge = critic(sys.argv[2])
+fixed = torch.randn(4, 8)
+optimizer = torch.optim.Adam(made.parameters(), lr=0.1)
+for epoch in range(10):
+    for real in [torch.randn(4, 8)] * 3:
+        fake = made(torch.randn(4, 8))
+        (-judge(fake).mean()).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    shown = made(fixed)
+    print(shown.detach().numpy())
+"""
+
+
+@pytest.mark.parametrize("code", ["GL201", "GL406"])
+def test_as_much_is_followed_whichever_rules_are_selected(
+    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[int] = []
+    tick = Budget.tick
+
+    def counted(budget: Budget) -> None:
+        steps[-1] += 1
+        tick(budget)
+
+    monkeypatch.setattr(Budget, "tick", counted)
+    (tmp_path / "main.py").write_text(MANY)
+    for rules in ([rule for rule in all_rules() if rule.code == code], all_rules()):
+        steps.append(0)
+        analyze(Project([tmp_path]), [tmp_path / "main.py"], rules)
+    alone, together = steps
+    assert alone == together > 100
 
 
 def test_what_a_rule_encloses_is_silenced_only_where_it_is_the_same_mistake(tmp_path: Path) -> None:
